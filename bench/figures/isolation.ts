@@ -1,0 +1,110 @@
+import { closedPort, type Prepared, prepare } from '../backlog.ts'
+import { type Bench, type Figure, type Trial, trial } from '../bench.ts'
+import { sleep } from '../clock.ts'
+import { countRows } from '../fill.ts'
+import { Posthorn } from '../posthorn.ts'
+import { number } from '../report.ts'
+import { median } from '../statistics.ts'
+import { settled } from '../usage.ts'
+
+const perSecond = 200
+const breakerOpensMs = 3_000
+const restMsMax = 60_000
+/** The tries in flight when the breaker opened, and a few probes. */
+const triesAtDeadMax = 200
+
+/** Figure 4: a million deliveries behind a dead endpoint, and what a healthy one notices of them. */
+export const isolation: Figure = {
+  name: 'isolation',
+  title: 'p99 of a healthy endpoint alone, and with deliveries parked behind a dead one',
+  async measure(bench) {
+    const parked = bench.quick ? 100_000 : 1_000_000
+    const parkedUrl = await closedPort()
+    const alone = await prepare(bench, { parkedUrl, parked: 1 })
+    const crowded = await prepare(bench, { parkedUrl, parked })
+    const servers = [await startOn(bench, alone, 'alone'), await startOn(bench, crowded, `${number(parked)} parked`)]
+    const trials: Trial[][] = [[], []]
+    for (const server of servers) await openLoop(bench, server, 2)
+    for (let round = 0; round < (bench.quick ? 2 : 4); round++) {
+      for (const [at, server] of servers.entries())
+        trials[at]?.push(await openLoop(bench, server, bench.quick ? 5 : 20))
+    }
+    for (const server of servers) await server.stop()
+    return judge(trials[0] ?? [], trials[1] ?? [], crowded)
+  },
+}
+
+async function startOn(bench: Bench, { folder, parkedId }: Prepared, title: string): Promise<Posthorn> {
+  const posthorn = await Posthorn.start(bench.rig, { folder, title })
+  await posthorn.resumeEndpoint(parkedId)
+  await sleep(breakerOpensMs)
+  await settled(posthorn.pid, restMsMax)
+  return posthorn
+}
+
+function openLoop(bench: Bench, server: Posthorn, seconds: number): Promise<Trial> {
+  const loop = { kind: 'open', perSecond } as const
+  return trial(bench, server, { events: perSecond * seconds, connections: 64, loop, delivered: true })
+}
+
+function judge(alone: readonly Trial[], crowded: readonly Trial[], { file, parkedId, parked }: Prepared) {
+  const p99 = (trials: readonly Trial[]) => trials.map((each) => each.arrivalMs?.p99 ?? Number.NaN)
+  const worstAlone = Math.max(...p99(alone))
+  const bestAlone = Math.min(...p99(alone))
+  const ratio = median(p99(crowded)) / median(p99(alone))
+  const beyond = median(p99(crowded)) / worstAlone
+  const { pending, tries } = countRows(file, parkedId)
+  // What was tried before the breaker opened waits again or has failed; hardly anything may be gone.
+  if (pending < parked * 0.999) throw new Error(`of ${parked} parked deliveries only ${pending} still wait`)
+  if (tries === 0 || tries > triesAtDeadMax)
+    throw new Error(`${tries} tries at the dead endpoint: its breaker did not act`)
+  return {
+    tables: [
+      {
+        columns: [
+          'healthy endpoint',
+          'arrival p99 ms of each run',
+          'median',
+          'arrival p50 ms',
+          'ack p99 ms',
+          'lag p99 ms',
+        ],
+        rows: [row('alone', alone), row(`${number(parked)} parked`, crowded)],
+      },
+      {
+        columns: ['', 'factor'],
+        rows: [
+          ['A/A: worst run alone / best run alone', number(worstAlone / bestAlone)],
+          ['median parked / median alone', number(ratio)],
+          ['median parked / worst alone', number(beyond)],
+        ],
+      },
+    ],
+    verdicts: [
+      {
+        what: 'p99 with the backlog / worst p99 alone (beyond the A/A spread)',
+        value: beyond,
+        wanted: 'at most' as const,
+        must: 1.2,
+        goal: null,
+        unit: '',
+      },
+    ],
+    notes: [
+      `Open loop, ${perSecond}/s. Afterwards ${number(pending)} deliveries wait at the dead endpoint, which was tried ${tries} times.`,
+    ],
+    data: { alone, crowded, ratio, beyond, pending, tries },
+  }
+}
+
+function row(title: string, trials: readonly Trial[]): string[] {
+  const p99 = trials.map((each) => each.arrivalMs?.p99 ?? Number.NaN)
+  return [
+    title,
+    p99.map(number).join(' '),
+    number(median(p99)),
+    number(median(trials.map((each) => each.arrivalMs?.p50 ?? Number.NaN))),
+    number(median(trials.map((each) => each.ackMs.p99))),
+    number(median(trials.map((each) => each.lagMs?.p99 ?? Number.NaN))),
+  ]
+}

@@ -1,0 +1,115 @@
+import { type Command, Option } from 'commander'
+import { deliveryStatuses } from '../core/delivery.ts'
+import { reasons } from '../core/outcome.ts'
+import { ApiClient } from '../server/client.ts'
+import { isRow, rowOf } from './answers.ts'
+import { since } from './arguments.ts'
+import { clientSettings } from './client-settings.ts'
+import { type ListOptions, printPages, withPaging } from './listing.ts'
+import {
+  type Column,
+  type Format,
+  fieldsOf,
+  instantText,
+  printItem,
+  type Row,
+  statusColour,
+  textOf,
+  withFormat,
+} from './output.ts'
+import { printable, type Terminal } from './terminal.ts'
+
+type DeliveryFilter = ListOptions &
+  Readonly<{
+    status?: string
+    endpoint?: string
+    event?: string
+    type?: string
+    tenant?: string
+    reason?: string
+    error?: string
+    since?: string
+  }>
+
+export function addDeliveries(program: Command, terminal: Terminal): void {
+  const deliveries = program.command('deliveries').description('see what was delivered, what waits and what failed')
+  const list = deliveries
+    .command('list')
+    .description('list deliveries, newest first')
+    .addOption(new Option('--status <status>', 'only these').choices(deliveryStatuses))
+    .option('--endpoint <id>', 'only to this endpoint')
+    .option('--event <id>', 'only of this event')
+    .option('--type <type>', 'only of events of this type')
+    .option('--tenant <name>', 'only of this tenant')
+    .addOption(new Option('--reason <reason>', 'only dead letters with this reason').choices(reasons))
+    .option('--error <text>', 'only where the last error contains this')
+    .option('--since <when>', 'only received since then: 2h (ago), or an instant', since)
+  withFormat(withPaging(list)).action((options: DeliveryFilter) => listDeliveries(terminal, options))
+
+  const show = deliveries.command('show').description('show a delivery and every attempt').argument('<id>', 'dlv_…')
+  withFormat(show).action((id: string, options: { output: Format }) => showDelivery(terminal, id, options.output))
+
+  const retry = deliveries
+    .command('retry')
+    .description('try it again now; a dead letter gets a fresh budget')
+    .argument('<id...>', 'dlv_…')
+  retry.action((ids: readonly string[]) => retryDeliveries(terminal, ids))
+}
+
+export function deliveryColumns(terminal: Terminal): readonly Column[] {
+  return [
+    { title: 'ID', show: ({ id }) => textOf(id) },
+    { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
+    { title: 'TYPE', show: ({ type }) => textOf(type) },
+    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
+    { title: 'ATTEMPTS', show: ({ attempts }) => textOf(attempts) },
+    { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
+    { title: 'RETRY', show: (item) => (item.status === 'pending' ? instantText(terminal, item.retryAfter) : '-') },
+    { title: 'REASON', show: ({ reason }) => textOf(reason) },
+    { title: 'LAST ERROR', show: ({ lastError }) => textOf(lastError) },
+  ]
+}
+
+async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Promise<void> {
+  const { status, endpoint, event, type, tenant, reason, error, since: from } = options
+  const query = { status, endpoint, event, type, tenant, reason, error, from }
+  const client = new ApiClient(clientSettings(terminal.env))
+  await printPages(terminal, client, {
+    path: '/v1/deliveries',
+    query,
+    options,
+    columns: deliveryColumns(terminal),
+    whenEmpty: 'no delivery matches',
+  })
+}
+
+async function showDelivery(terminal: Terminal, id: string, format: Format): Promise<void> {
+  const client = new ApiClient(clientSettings(terminal.env))
+  const delivery = rowOf(await client.get(`/v1/deliveries/${encodeURIComponent(id)}`))
+  printItem(terminal, format, delivery, fieldsOf(delivery, ['attemptLog']))
+  if (format !== 'table') return
+  const attempts = Array.isArray(delivery.attemptLog) ? delivery.attemptLog.filter(isRow) : []
+  if (attempts.length === 0) terminal.say('no attempt yet')
+  for (const attempt of attempts) printAttempt(terminal, attempt)
+}
+
+export function printAttempt(terminal: Terminal, attempt: Row): void {
+  const isDelivered = attempt.outcome === 'delivered'
+  const status = attempt.statusCode === null || attempt.statusCode === undefined ? '' : ` ${attempt.statusCode}`
+  const outcome = terminal.paint(isDelivered ? 'green' : 'red', `${printable(textOf(attempt.outcome))}${status}`)
+  terminal.print('')
+  terminal.print(`attempt ${attempt.number}  ${textOf(attempt.startedAt)}  ${textOf(attempt.tookMs)} ms  ${outcome}`)
+  if (typeof attempt.error === 'string') terminal.print(`  error  ${printable(attempt.error)}`)
+  const headers = isRow(attempt.responseHeaders) ? Object.entries(attempt.responseHeaders) : []
+  for (const [name, value] of headers) terminal.print(`  < ${printable(`${name}: ${textOf(value)}`)}`)
+  if (typeof attempt.responseBody !== 'string' || attempt.responseBody === '') return
+  for (const line of attempt.responseBody.split(/\r?\n/)) terminal.print(`  | ${printable(line)}`)
+}
+
+async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Promise<void> {
+  const client = new ApiClient(clientSettings(terminal.env))
+  for (const id of ids) {
+    await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`)
+    terminal.say(`${id} is due now`)
+  }
+}

@@ -1,0 +1,165 @@
+import { type Command, Option } from 'commander'
+import { endpointStatuses } from '../core/endpoint.ts'
+import { ApiClient } from '../server/client.ts'
+import { pageOf, rowOf } from './answers.ts'
+import { durationText, json } from './arguments.ts'
+import { clientSettings } from './client-settings.ts'
+import { printAttempt } from './deliveries.ts'
+import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-flags.ts'
+import { CommandFailed, UsageError } from './failure.ts'
+import {
+  type Column,
+  type Format,
+  ListPrinter,
+  printItem,
+  type Row,
+  statusColour,
+  textOf,
+  withFormat,
+} from './output.ts'
+import type { Terminal } from './terminal.ts'
+
+type Output = Readonly<{ output: Format }>
+type Deps = Readonly<{ terminal: Terminal; client: () => ApiClient }>
+
+export function addEndpoints(program: Command, terminal: Terminal): void {
+  const endpoints = program.command('endpoints').description('say where events go')
+  const deps: Deps = { terminal, client: () => new ApiClient(clientSettings(terminal.env)) }
+  addCreate(endpoints, deps)
+  addReads(endpoints, deps)
+  addUpdate(endpoints, deps)
+  addSwitches(endpoints, deps)
+  addSecrets(endpoints, deps)
+  addTest(endpoints, deps)
+  addDelete(endpoints, deps)
+}
+
+function addCreate(endpoints: Command, { terminal, client }: Deps): void {
+  const create = endpoints
+    .command('create')
+    .description('add an endpoint; prints it with its signing secret')
+    .argument('<url>', 'where to deliver, such as https://shop.example/hooks')
+  withEndpointFlags(create)
+    .option('--tenant <name>', 'whose endpoint it is')
+    .option('--secret <secret>', 'signing secret (whsec_…); made up if left out')
+  withFormat(create).action(async (url: string, flags: EndpointFlags & Output) => {
+    const endpoint = rowOf(await client().post('/v1/endpoints', { url, ...endpointBody(flags) }))
+    printItem(terminal, flags.output, endpoint)
+  })
+}
+
+function addReads(endpoints: Command, { terminal, client }: Deps): void {
+  const list = endpoints
+    .command('list')
+    .description('list endpoints')
+    .option('--tenant <name>', 'only of this tenant')
+    .addOption(new Option('--status <status>', 'only these').choices(endpointStatuses))
+  withFormat(list).action(async ({ output, ...query }: Output & { tenant?: string; status?: string }) => {
+    const printer = new ListPrinter(terminal, output, columns)
+    printer.add(pageOf(await client().get('/v1/endpoints', query)).items)
+    printer.end('there is no endpoint; add one with: posthorn endpoints create <url>')
+  })
+  const show = endpoints.command('show').description('show an endpoint').argument('<id>', 'ep_…')
+  withFormat(show).action(async (id: string, { output }: Output) => {
+    printItem(terminal, output, rowOf(await client().get(pathOf(id))))
+  })
+}
+
+const columns: readonly Column[] = [
+  { title: 'ID', show: ({ id }) => textOf(id) },
+  { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
+  { title: 'URL', show: ({ url }) => textOf(url) },
+  { title: 'TYPES', show: ({ types }) => textOf(types) },
+  { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
+  { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
+]
+
+function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
+  const update = endpoints
+    .command('update')
+    .description('change what is named; the rest stays')
+    .argument('<id>', 'ep_…')
+    .option('--url <url>', 'where to deliver')
+  withFormat(withEndpointFlags(update)).action(async (id: string, flags: EndpointFlags & Output & { url?: string }) => {
+    const body = { ...(flags.url !== undefined && { url: flags.url }), ...endpointBody(flags) }
+    if (Object.keys(body).length === 0) throw new UsageError('Nothing to change was named; see --help.')
+    printItem(terminal, flags.output, rowOf(await client().json('PATCH', pathOf(id), { body })))
+  })
+}
+
+function addSwitches(endpoints: Command, { terminal, client }: Deps): void {
+  const switches = [
+    ['pause', 'hold deliveries back; they wait'],
+    ['resume', 'deliver again'],
+  ] as const
+  for (const [verb, about] of switches) {
+    const command = endpoints.command(verb).description(about).argument('<id>', 'ep_…')
+    withFormat(command).action(async (id: string, { output }: Output) => {
+      const endpoint = rowOf(await client().post(`${pathOf(id)}/${verb}`))
+      if (output !== 'table') return printItem(terminal, output, endpoint)
+      terminal.say(`${textOf(endpoint.id)} is ${textOf(endpoint.status)}`)
+    })
+  }
+}
+
+function addSecrets(endpoints: Command, { terminal, client }: Deps): void {
+  endpoints
+    .command('secret')
+    .description('print the signing secret and nothing else')
+    .argument('<id>', 'ep_…')
+    .action(async (id: string) => {
+      terminal.print(textOf(rowOf(await client().get(`${pathOf(id)}/secret`)).secret))
+    })
+  const rotate = endpoints
+    .command('rotate-secret')
+    .description('make a new signing secret; prints it')
+    .argument('<id>', 'ep_…')
+    .option('--keep-old-for <duration>', 'how long both secrets sign', durationText)
+  withFormat(rotate).action(async (id: string, { output, keepOldFor }: Output & { keepOldFor?: string }) => {
+    const answer = rowOf(
+      await client().post(`${pathOf(id)}/rotate-secret`, keepOldFor === undefined ? {} : { keepOldFor }),
+    )
+    if (output !== 'table') return printItem(terminal, output, answer)
+    terminal.print(textOf(answer.secret))
+  })
+}
+
+function addTest(endpoints: Command, { terminal, client }: Deps): void {
+  const test = endpoints
+    .command('test')
+    .description('make one try now, without retries; fails if it is not delivered')
+    .argument('<id>', 'ep_…')
+    .option('--type <type>', 'the type of the event that is sent')
+    .option('--data <json>', 'its data', json)
+  withFormat(test).action(async (id: string, { output, type, data }: Output & { type?: string; data?: unknown }) => {
+    const body = { ...(type !== undefined && { type }), ...(data !== undefined && { data }) }
+    const attempt = rowOf(await client().post(`${pathOf(id)}/test`, body))
+    if (output === 'table') printAttempt(terminal, attempt)
+    else printItem(terminal, output, attempt)
+    if (attempt.outcome !== 'delivered') throw new CommandFailed(`the try ended as ${textOf(attempt.outcome)}`)
+  })
+}
+
+function addDelete(endpoints: Command, { terminal, client }: Deps): void {
+  endpoints
+    .command('delete')
+    .description('delete an endpoint; what waits for it fails with reason endpoint_deleted')
+    .argument('<id>', 'ep_…')
+    .option('--yes', 'do not ask')
+    .action(async (id: string, { yes = false }: { yes?: boolean }) => {
+      if (!yes) await confirmDelete(terminal, rowOf(await client().get(pathOf(id))))
+      await client().json('DELETE', pathOf(id))
+      terminal.say(`${id} is deleted`)
+    })
+}
+
+async function confirmDelete(terminal: Terminal, endpoint: Row): Promise<void> {
+  const what = `${textOf(endpoint.id)} (${textOf(endpoint.url)})`
+  if (!terminal.canAsk) throw new UsageError(`This would delete ${what}; say --yes to do it.`)
+  const question = `delete ${what}? Deliveries that wait for it will fail. [y/N] `
+  if (!/^y(?:es)?$/i.test(await terminal.ask(question))) throw new CommandFailed('nothing was deleted')
+}
+
+function pathOf(id: string): string {
+  return `/v1/endpoints/${encodeURIComponent(id)}`
+}

@@ -1,0 +1,80 @@
+import type { Command } from 'commander'
+import { ApiClient } from '../server/client.ts'
+import { rowOf, rowsOf } from './answers.ts'
+import { since } from './arguments.ts'
+import { clientSettings } from './client-settings.ts'
+import { deliveryColumns } from './deliveries.ts'
+import { type ListOptions, printPages, withPaging } from './listing.ts'
+import {
+  type Column,
+  type Format,
+  fieldsOf,
+  instantText,
+  ListPrinter,
+  printItem,
+  textOf,
+  withFormat,
+} from './output.ts'
+import type { Terminal } from './terminal.ts'
+
+type EventFilter = ListOptions & Readonly<{ type?: string; tenant?: string; since?: string }>
+
+export function addEvents(program: Command, terminal: Terminal): void {
+  const events = program.command('events').description('see what was accepted')
+  const list = events
+    .command('list')
+    .description('list events, newest first')
+    .option('--type <type>', 'only of this type')
+    .option('--tenant <name>', 'only of this tenant')
+    .option('--since <when>', 'only received since then: 2h (ago), or an instant', since)
+  withFormat(withPaging(list)).action((options: EventFilter) => listEvents(terminal, options))
+
+  const show = events.command('show').description('show an event and its deliveries').argument('<id>', 'evt_…')
+  withFormat(show).action((id: string, options: { output: Format }) => showEvent(terminal, id, options.output))
+
+  const body = events.command('body').description('write the exact bytes of the body').argument('<id>', 'evt_…')
+  body.action((id: string) => writeBody(terminal, id))
+}
+
+function eventColumns(terminal: Terminal): readonly Column[] {
+  return [
+    { title: 'ID', show: ({ id }) => textOf(id) },
+    { title: 'TYPE', show: ({ type }) => textOf(type) },
+    { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
+    { title: 'KEY', show: ({ key }) => textOf(key) },
+    { title: 'SIZE', show: ({ size }) => textOf(size) },
+    {
+      title: 'DELIVERIES',
+      show: ({ deliveries }) => textOf(Array.isArray(deliveries) ? deliveries.length : deliveries),
+    },
+    { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
+  ]
+}
+
+async function listEvents(terminal: Terminal, options: EventFilter): Promise<void> {
+  const { type, tenant, since: from } = options
+  await printPages(terminal, new ApiClient(clientSettings(terminal.env)), {
+    path: '/v1/events',
+    query: { type, tenant, from },
+    options,
+    columns: eventColumns(terminal),
+    whenEmpty: 'no event matches',
+  })
+}
+
+async function showEvent(terminal: Terminal, id: string, format: Format): Promise<void> {
+  const client = new ApiClient(clientSettings(terminal.env))
+  const event = rowOf(await client.get(`/v1/events/${encodeURIComponent(id)}`))
+  printItem(terminal, format, event, fieldsOf(event, ['deliveries']))
+  if (format !== 'table') return
+  const deliveries = rowsOf(event.deliveries)
+  if (deliveries.length > 0) terminal.print('')
+  const printer = new ListPrinter(terminal, format, deliveryColumns(terminal))
+  printer.add(deliveries)
+  printer.end('no endpoint wanted it')
+}
+
+async function writeBody(terminal: Terminal, id: string): Promise<void> {
+  const client = new ApiClient(clientSettings(terminal.env))
+  terminal.write(await client.bytes(`/v1/events/${encodeURIComponent(id)}/body`))
+}

@@ -1,0 +1,92 @@
+import { createInterface } from 'node:readline/promises'
+import type { Readable, Writable } from 'node:stream'
+import { styleText } from 'node:util'
+
+export type Env = Readonly<Record<string, string | undefined>>
+export type Colour = 'green' | 'red' | 'yellow' | 'dim' | 'bold'
+
+const columnsDefault = 80
+/** What a shell reports for a program that wrote into a closed pipe. */
+const brokenPipeExitCode = 141
+
+/** Where a command reads and writes: data goes to stdout, messages to stderr. */
+export type Terminal = Readonly<{
+  env: Env
+  stdin: Readable
+  /** True when a person can be asked: both the question and the answer reach a terminal. */
+  canAsk: boolean
+  /** The width to fit tables into; null in a pipe, where nothing may be cut. */
+  columns: () => number | null
+  /** True when stderr is a terminal, where a progress line may be rewritten. */
+  isLive: boolean
+  /** One line of data. */
+  print: (line: string) => void
+  /** Data, byte by byte. */
+  write: (bytes: Uint8Array | string) => void
+  /** One message. */
+  say: (line: string) => void
+  /** Rewrites the last line of a live stderr. */
+  rewrite: (line: string) => void
+  /** Coloured if stdout is a terminal and the person has not said NO_COLOR. */
+  paint: (colour: Colour, text: string) => string
+  /** The answer to a question; empty when the person leaves with Ctrl-C or Ctrl-D. Only if `canAsk`. */
+  ask: (question: string) => Promise<string>
+  /** Resolves when everything has been handed to the operating system. */
+  flush: () => Promise<void>
+}>
+
+export function openTerminal(env: Env): Terminal {
+  const { stdin, stdout, stderr } = process
+  // The reader of a pipe may leave at any time (`| head`): that is no error worth a stack.
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(brokenPipeExitCode)
+    throw error
+  })
+  stderr.on('error', () => undefined)
+  return {
+    env,
+    stdin,
+    canAsk: Boolean(stdin.isTTY && stderr.isTTY),
+    columns: () => (stdout.isTTY ? stdout.columns || columnsDefault : null),
+    isLive: Boolean(stderr.isTTY),
+    print: (line) => void stdout.write(`${line}\n`),
+    write: (bytes) => void stdout.write(bytes),
+    say: (line) => void stderr.write(`${line}\n`),
+    rewrite: (line) => void stderr.write(`\r\u001b[K${line}`),
+    paint: (colour, text) => (env.NO_COLOR ? text : styleText(colour, text, { stream: stdout })),
+    ask,
+    flush: async () => {
+      await Promise.all([drained(stdout), drained(stderr)])
+    },
+  }
+}
+
+async function ask(question: string): Promise<string> {
+  const prompt = createInterface({ input: process.stdin, output: process.stderr })
+  const left = new AbortController()
+  prompt.once('close', () => left.abort())
+  try {
+    return (await prompt.question(question, { signal: left.signal })).trim()
+  } catch (error) {
+    if (!left.signal.aborted) throw error
+    process.stderr.write('\n')
+    return ''
+  } finally {
+    prompt.close()
+  }
+}
+
+function drained(stream: Writable): Promise<void> {
+  return new Promise((resolve) => void stream.write('', () => resolve()))
+}
+
+const unprintable = /\p{Cc}|[\u202a-\u202e\u2066-\u2069]/gu
+
+/** Text from outside may hold control sequences; a terminal must show them, not obey them. */
+export function printable(text: string): string {
+  return text.replace(unprintable, (char) => {
+    if (char === '\n') return '\\n'
+    if (char === '\t') return '\\t'
+    return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}

@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type DeliveryStatus, isSettled } from '../core/delivery.ts'
+import type { ApiClient } from '../server/client.ts'
+import { rowOf, rowsOf } from './answers.ts'
+import { CommandFailed } from './failure.ts'
+import { counted, type Format, printItem, type Row, statusColour, textOf } from './output.ts'
+import { printable, type Terminal } from './terminal.ts'
+
+export type Waiting = Readonly<{ eventId: string; timeoutMs: number; format: Format }>
+
+const firstPollMs = 50
+const slowestPollMs = 1_000
+
+/** Prints each delivery of the event when it is settled; throws when one is a dead letter or time runs out. */
+export async function waitForDeliveries(terminal: Terminal, client: ApiClient, waiting: Waiting): Promise<void> {
+  const { eventId, timeoutMs, format } = waiting
+  const endsAt = performance.now() + timeoutMs
+  const printed = new Set<unknown>()
+  for (let pollMs = firstPollMs; ; pollMs = Math.min(pollMs * 1.5, slowestPollMs)) {
+    const event = rowOf(await client.get(`/v1/events/${encodeURIComponent(eventId)}`))
+    const deliveries = rowsOf(event.deliveries)
+    for (const delivery of deliveries) {
+      if (!isSettled(delivery.status as DeliveryStatus) || printed.has(delivery.id)) continue
+      printed.add(delivery.id)
+      if (format !== 'json') printSettled(terminal, delivery, format)
+    }
+    const open = deliveries.filter(({ status }) => !isSettled(status as DeliveryStatus))
+    const leftMs = endsAt - performance.now()
+    if (open.length === 0 || leftMs <= 0) return finish(terminal, event, open, waiting)
+    await sleep(Math.min(pollMs, leftMs))
+  }
+}
+
+function printSettled(terminal: Terminal, delivery: Row, format: Format): void {
+  terminal.print(format === 'jsonl' ? JSON.stringify(delivery) : describe(terminal, delivery))
+}
+
+function describe(terminal: Terminal, delivery: Row): string {
+  const { id, endpointId, status, attempts, reason, lastError } = delivery
+  const colour = statusColour(delivery)
+  const word = colour === null ? textOf(status) : terminal.paint(colour, textOf(status))
+  const why = [reason, lastError].filter((part) => typeof part === 'string').join(': ')
+  const tries = counted(Number(attempts), 'attempt')
+  return `${textOf(id)}  ${word}  ${textOf(endpointId)}  ${tries}${why === '' ? '' : `  ${printable(why)}`}`
+}
+
+function finish(terminal: Terminal, event: Row, open: readonly Row[], { format, timeoutMs }: Waiting): void {
+  if (format === 'json') printItem(terminal, format, event)
+  const dead = rowsOf(event.deliveries).filter(({ status }) => status === 'failed' || status === 'dead_letter')
+  for (const delivery of open) if (format === 'table') terminal.print(describe(terminal, delivery))
+  const problems = [
+    ...(open.length > 0 ? [`${counted(open.length, 'delivery')} not settled within ${timeoutMs / 1000} s`] : []),
+    ...(dead.length > 0 ? [`${counted(dead.length, 'dead letter')}; see posthorn deliveries show ${dead[0]?.id}`] : []),
+  ]
+  if (problems.length > 0) throw new CommandFailed(problems.join('; '))
+}

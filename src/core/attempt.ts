@@ -1,0 +1,14 @@
+import type { OutcomeKind } from './outcome.ts'
+
+/** One try, as it is kept in the append-only attempt log. */
+export type Attempt = Readonly<{
+  /** Counts every try of the delivery, from 1, and never starts again. */
+  number: number
+  startedAt: number
+  tookMs: number
+  outcome: OutcomeKind
+  statusCode: number | null
+  error: string | null
+  responseHeaders: Readonly<Record<string, string>> | null
+  responseBody: string | null
+}>

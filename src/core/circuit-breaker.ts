@@ -1,0 +1,143 @@
+import type { Outcome } from './outcome.ts'
+
+/**
+ * Spares an endpoint that is down, and us the time-outs.
+ *
+ * ```
+ *   closed ── `threshold` times unavailable, nothing else between ──▶ open
+ *     ▲                                                              │  ▲
+ *     │ any answer below 500                       cool-down is over │  │ unavailable: another cool-down;
+ *     │                                                              ▼  │ inconclusive: the next probe at once
+ *     └────────────────────────────────────────────────────────── half_open (one probe under way)
+ * ```
+ */
+export type Breaker =
+  /** `ramp`: tries allowed at once after it closed; grows by one per success. null: no limit. */
+  | Readonly<{ state: 'closed'; failures: number; ramp: number | null }>
+  | Readonly<{ state: 'open'; openedAt: number; until: number }>
+  | Readonly<{ state: 'half_open'; openedAt: number; probeStartedAt: number }>
+
+export type BreakerPolicy = Readonly<{
+  threshold: number
+  cooldownMs: number
+  /** Whether a delivery waits while the breaker is open, or fails at once. */
+  whenOpen: 'park' | 'fail'
+}>
+
+export const defaultBreaker: BreakerPolicy = { threshold: 5, cooldownMs: 5 * 60_000, whenOpen: 'park' }
+export const closedBreaker: Breaker = { state: 'closed', failures: 0, ramp: null }
+/** An endpoint that takes this many at once has recovered. */
+export const rampEnd = 64
+
+export type Allowance =
+  | Readonly<{ kind: 'open_to'; limit: number | null }>
+  | Readonly<{ kind: 'probe' }>
+  /** `until` null: as long as the probe takes that is under way. */
+  | Readonly<{ kind: 'wait'; until: number | null }>
+
+/** What may be tried now. */
+export function allowance(breaker: Breaker, now: number): Allowance {
+  switch (breaker.state) {
+    case 'closed':
+      return { kind: 'open_to', limit: breaker.ramp }
+    case 'open':
+      return now >= breaker.until ? { kind: 'probe' } : { kind: 'wait', until: breaker.until }
+    case 'half_open':
+      return { kind: 'wait', until: null }
+  }
+}
+
+/** A person may start a probe before the cool-down is over; of a closed breaker it is a try like any other. */
+export function probeStarted(breaker: Breaker, now: number): Breaker {
+  switch (breaker.state) {
+    case 'open':
+      return { state: 'half_open', openedAt: breaker.openedAt, probeStartedAt: now }
+    case 'closed':
+    case 'half_open':
+      return breaker
+  }
+}
+
+/** The probe ended without telling anything about the endpoint: probing is possible again at once. */
+export function probeAbandoned(breaker: Breaker, now: number): Breaker {
+  switch (breaker.state) {
+    case 'half_open':
+      return { state: 'open', openedAt: breaker.openedAt, until: now }
+    case 'closed':
+    case 'open':
+      return breaker
+  }
+}
+
+export type TryResult = Readonly<{ outcome: Outcome; statusCode: number | null; startedAt: number; probe: boolean }>
+
+export function recorded(breaker: Breaker, result: TryResult, policy: BreakerPolicy, now: number): Breaker {
+  // What set out before it opened arrives late and is old news, good or bad. In the same millisecond it set out before:
+  // an open breaker lets nothing but the probe pass.
+  if (breaker.state !== 'closed' && !result.probe && result.startedAt <= breaker.openedAt) return breaker
+  switch (verdictOf(result)) {
+    case 'up':
+      return succeeded(breaker)
+    case 'down':
+      return failed(breaker, result.probe, policy, now)
+    case 'unknown':
+      return result.probe ? probeAbandoned(breaker, now) : breaker
+  }
+}
+
+/** After a restart: no probe is under way any more, and an `until` from a clock that ran ahead is pulled back. */
+export function revived(breaker: Breaker, policy: BreakerPolicy, now: number): Breaker {
+  switch (breaker.state) {
+    case 'closed':
+      return breaker
+    case 'open':
+      return {
+        state: 'open',
+        openedAt: Math.min(breaker.openedAt, now),
+        until: Math.min(breaker.until, now + policy.cooldownMs),
+      }
+    case 'half_open':
+      return { state: 'open', openedAt: Math.min(breaker.openedAt, now), until: now }
+  }
+}
+
+function verdictOf(result: TryResult): 'up' | 'down' | 'unknown' {
+  switch (result.outcome.kind) {
+    case 'delivered':
+      return 'up'
+    case 'unavailable':
+      return 'down'
+    case 'ours':
+      return 'unknown'
+    case 'permanent':
+    case 'retryable':
+      // Who answers is up, except with a 5xx that the endpoint's classification calls permanent. Without a status
+      // nobody answered: the address was blocked, or we refused the work ourselves.
+      return result.statusCode !== null && result.statusCode < 500 ? 'up' : 'unknown'
+  }
+}
+
+function succeeded(breaker: Breaker): Breaker {
+  switch (breaker.state) {
+    case 'closed':
+      if (breaker.ramp === null) return breaker.failures === 0 ? breaker : closedBreaker
+      return breaker.ramp + 1 >= rampEnd ? closedBreaker : { state: 'closed', failures: 0, ramp: breaker.ramp + 1 }
+    case 'open':
+    case 'half_open':
+      return { state: 'closed', failures: 0, ramp: 1 }
+  }
+}
+
+function failed(breaker: Breaker, probe: boolean, policy: BreakerPolicy, now: number): Breaker {
+  const opened: Breaker = { state: 'open', openedAt: now, until: now + policy.cooldownMs }
+  switch (breaker.state) {
+    case 'closed': {
+      const failures = breaker.failures + 1
+      return failures >= policy.threshold ? opened : { state: 'closed', failures, ramp: breaker.ramp }
+    }
+    case 'open':
+    case 'half_open':
+      // Only the probe may lengthen the wait.
+      return probe ? opened : breaker
+  }
+}

@@ -1,0 +1,7 @@
+/** Time comes in from outside. Both count epoch milliseconds. */
+export type Clock = Readonly<{
+  /** What people and signatures see. May jump when somebody sets the machine's clock. */
+  wall(): number
+  /** What schedules: begins at the wall clock's time and then only goes forward, whatever happens to that clock. */
+  steady(): number
+}>

@@ -1,0 +1,60 @@
+import type { Reason } from './outcome.ts'
+
+export const deliveryStatuses = ['pending', 'processing', 'delivered', 'failed', 'dead_letter'] as const
+export type DeliveryStatus = (typeof deliveryStatuses)[number]
+
+/** What every delivery has, whatever its status. */
+export type DeliveryFacts = Readonly<{
+  id: string
+  eventId: string
+  endpointId: string
+  /** The ordered lane inside the endpoint; null when order does not matter. */
+  lane: string | null
+  receivedAt: number
+  /** Every try ever made: the number on the wire. */
+  attempts: number
+  /** Tries since the event arrived or was last replayed: what the retry policy counts. */
+  triesInBudget: number
+  /** Bumped by every write; the version a claim returns is its fencing token. */
+  version: number
+  /** When the last failure said to try again; null until a failure. */
+  retryAfter: number | null
+  lastError: string | null
+  lastAttemptAt: number | null
+  replayedAt: number | null
+}>
+
+/** Waiting. `dueAt` null means: behind another delivery in its lane. */
+export type Pending = DeliveryFacts & Readonly<{ status: 'pending'; dueAt: number | null }>
+/** Taken by a dispatcher, until the lease ends. */
+export type Processing = DeliveryFacts & Readonly<{ status: 'processing'; leaseEndsAt: number }>
+export type Delivered = DeliveryFacts & Readonly<{ status: 'delivered'; deliveredAt: number }>
+export type Failed = DeliveryFacts & Readonly<{ status: 'failed'; reason: Reason; settledAt: number }>
+export type DeadLetter = DeliveryFacts & Readonly<{ status: 'dead_letter'; reason: Reason; settledAt: number }>
+
+export type Delivery = Pending | Processing | Delivered | Failed | DeadLetter
+export type Settled = Delivered | Failed | DeadLetter
+
+export function isSettled(status: DeliveryStatus): boolean {
+  return status === 'delivered' || status === 'failed' || status === 'dead_letter'
+}
+
+/** What is true of a delivery before anything has happened to it. */
+export function newborn(
+  given: Pick<DeliveryFacts, 'id' | 'eventId' | 'endpointId' | 'lane' | 'receivedAt'>,
+): DeliveryFacts {
+  return {
+    id: given.id,
+    eventId: given.eventId,
+    endpointId: given.endpointId,
+    lane: given.lane,
+    receivedAt: given.receivedAt,
+    attempts: 0,
+    triesInBudget: 0,
+    version: 1,
+    retryAfter: null,
+    lastError: null,
+    lastAttemptAt: null,
+    replayedAt: null,
+  }
+}

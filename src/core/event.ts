@@ -1,0 +1,26 @@
+/** What was accepted: immutable, kept once, delivered to every endpoint that wants its type. */
+export type Event = Readonly<{
+  id: string
+  tenant: string
+  type: string
+  /** The ordering key; null when the sender named none. */
+  key: string | null
+  receivedAt: number
+  contentType: string
+  /** The event's own headers, sent with every try. */
+  headers: Readonly<Record<string, string>>
+  /** The exact bytes that http endpoints receive, the same on every try. */
+  body: Uint8Array
+  /**
+   * Where the sender's `data` begins inside `body` when an envelope was put around it (it ends one byte before the
+   * body does); null when `body` is the sender's bytes as they came.
+   */
+  dataOffset: number | null
+}>
+
+export const defaultTenant = 'default'
+
+/** The sender's own bytes, without the envelope. */
+export function dataOf(event: Pick<Event, 'body' | 'dataOffset'>): Uint8Array {
+  return event.dataOffset === null ? event.body : event.body.subarray(event.dataOffset, event.body.length - 1)
+}

@@ -1,0 +1,41 @@
+/**
+ * Ids are a prefix, a number that grows with time and 60 random bits, in Crockford's base 32: they sort by age, cannot
+ * be guessed, and a store may use the number as its row key.
+ */
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
+const numberLength = 11
+const randomLength = 12
+const epochMs = Date.UTC(2024, 0, 1)
+const numbersPerMs = 4096
+
+export type IdPrefix = 'evt' | 'dlv' | 'ep' | 'req'
+
+/** The next number after `last`: grows with the clock, and still grows when the clock stands still or goes back. */
+export function numberAfter(last: number, now: number): number {
+  const byClock = Math.max(0, now - epochMs) * numbersPerMs
+  return byClock > last ? byClock : last + 1
+}
+
+/** `random` holds twelve or more random bytes, of which five bits each are used. */
+export function formatId(prefix: IdPrefix, number: number, random: Uint8Array): string {
+  let text = ''
+  let rest = number
+  for (let i = 0; i < numberLength; i++) {
+    text = alphabet.charAt(rest % 32) + text
+    rest = Math.floor(rest / 32)
+  }
+  for (let i = 0; i < randomLength; i++) text += alphabet.charAt((random[i] ?? 0) & 31)
+  return `${prefix}_${text}`
+}
+
+/** The number inside an id, or null when the text is not an id with that prefix. */
+export function numberOf(prefix: IdPrefix, id: string): number | null {
+  if (id.length !== prefix.length + 1 + numberLength + randomLength || !id.startsWith(`${prefix}_`)) return null
+  let number = 0
+  for (let i = 0; i < numberLength + randomLength; i++) {
+    const digit = alphabet.indexOf(id.charAt(prefix.length + 1 + i))
+    if (digit < 0) return null
+    if (i < numberLength) number = number * 32 + digit
+  }
+  return Number.isSafeInteger(number) ? number : null
+}

@@ -1,0 +1,141 @@
+import type { DeadLetter, Delivery, DeliveryFacts, Failed, Pending, Processing, Settled } from './delivery.ts'
+import type { Outcome, Reason } from './outcome.ts'
+import { delayAfter, type RetryPolicy } from './retry-policy.ts'
+
+/**
+ * The life of a delivery.
+ *
+ * ```
+ *            ┌────────── retryable, budget left: retryAfter = now + delay ───────────┐
+ *            ▼                                                                       │
+ * append → pending ── claimed ──▶ processing ── success ─────────────▶ delivered     │
+ *            │  ▲                    │ ├─ retryable ─────────────────────────────────┘
+ *            │  │                    │ ├─ permanent ───────────────▶ failed (reason)
+ *            │  │                    │ └─ retryable, budget spent ─▶ failed (exhausted)
+ *            │  └─ ours/shutdown/breaker open: no attempt is spent
+ *            └─ older than maxAge ──────────────────────────────────▶ dead_letter (expired)
+ * failed | dead_letter | delivered ── replayed: fresh budget, numbering goes on ─▶ pending
+ * ```
+ *
+ * Every transition returns a new delivery whose version is one higher. Claiming is the store's: it needs a lease.
+ */
+export function afterAttempt(delivery: Processing, outcome: Outcome, context: AttemptContext): Pending | Settled {
+  const { now } = context
+  switch (outcome.kind) {
+    case 'delivered':
+      return { ...tried(delivery, now, null), status: 'delivered', deliveredAt: now }
+    case 'permanent':
+      return { ...tried(delivery, now, outcome.error), status: 'failed', reason: outcome.reason, settledAt: now }
+    case 'retryable':
+    case 'unavailable':
+      return afterFailure(delivery, outcome, context)
+    case 'ours':
+      return { ...advanced(delivery), status: 'pending', dueAt: now + oursPauseMs }
+  }
+}
+
+export type AttemptContext = Readonly<{
+  policy: RetryPolicy
+  /** In [0, 1), for the jitter. */
+  random: number
+  now: number
+  /** Whether this try was a breaker's probe. */
+  probe: boolean
+}>
+
+/** How long to wait when the fault is ours: long enough not to spin, short enough to go on soon. */
+export const oursPauseMs = 1_000
+
+/** Given back untried: shutdown, the breaker opened, nothing spent. */
+export function released(delivery: Processing, now: number): Pending {
+  return { ...advanced(delivery), status: 'pending', dueAt: now }
+}
+
+export function replayed(delivery: Settled, now: number): Pending {
+  return {
+    ...advanced(delivery),
+    status: 'pending',
+    dueAt: now,
+    triesInBudget: 0,
+    retryAfter: null,
+    replayedAt: now,
+  }
+}
+
+/** A person's retry overrides the backoff, never the order of the lane: what waits behind another still does. */
+export function hurried(delivery: Pending, now: number): Pending {
+  return {
+    ...advanced(delivery),
+    status: 'pending',
+    dueAt: delivery.dueAt === null ? null : Math.min(delivery.dueAt, now),
+    retryAfter: delivery.retryAfter === null ? null : Math.min(delivery.retryAfter, now),
+  }
+}
+
+/** Ended from outside, without a try: cancelled, endpoint_deleted, breaker_open, crashed. */
+export function ended(delivery: Pending | Processing, reason: Reason, now: number): Failed {
+  return { ...advanced(delivery), status: 'failed', reason, settledAt: now, retryAfter: null }
+}
+
+/** The end of a delivery whose endpoint went while it was tried: it would wait for nobody. */
+export function givenUp({ dueAt: _, ...facts }: Pending, reason: Reason, now: number): Failed {
+  return { ...facts, status: 'failed', reason, settledAt: now, retryAfter: null }
+}
+
+export function expired(delivery: Pending, now: number): DeadLetter {
+  return { ...advanced(delivery), status: 'dead_letter', reason: 'expired', settledAt: now, retryAfter: null }
+}
+
+/** The instant at which it expires; null: never. A replay starts a new life. */
+export function ageLimit(delivery: DeliveryFacts, policy: RetryPolicy): number | null {
+  if (policy.maxAgeMs === null) return null
+  return Math.max(delivery.receivedAt, delivery.replayedAt ?? delivery.receivedAt) + policy.maxAgeMs
+}
+
+type TemporaryFailure = Extract<Outcome, { kind: 'retryable' | 'unavailable' }>
+
+function afterFailure(delivery: Processing, outcome: TemporaryFailure, context: AttemptContext): Pending | Settled {
+  const { policy, random, now, probe } = context
+  const facts = tried(delivery, now, outcome.error)
+  // A failed probe served the breaker, not the delivery.
+  const triesInBudget = probe ? delivery.triesInBudget : facts.triesInBudget
+  if (policy.maxAttempts !== null && triesInBudget >= policy.maxAttempts) {
+    return { ...facts, triesInBudget, status: 'failed', reason: 'exhausted', settledAt: now }
+  }
+  const expiresAt = ageLimit(delivery, policy)
+  if (expiresAt !== null && now >= expiresAt) {
+    return { ...facts, triesInBudget, status: 'dead_letter', reason: 'expired', settledAt: now }
+  }
+  const dueAt = now + Math.max(delayAfter(policy, triesInBudget, random), outcome.retryAfterMs ?? 0)
+  return { ...facts, triesInBudget, status: 'pending', dueAt, retryAfter: dueAt }
+}
+
+/** `retryAfter` is null for what is settled: nothing will be tried again. */
+function tried(delivery: Processing, now: number, error: string | null): DeliveryFacts {
+  return {
+    ...advanced(delivery),
+    attempts: delivery.attempts + 1,
+    triesInBudget: delivery.triesInBudget + 1,
+    lastAttemptAt: now,
+    lastError: error,
+    retryAfter: null,
+  }
+}
+
+/** Field by field, so that a lease or a reason does not travel into a status that has none. */
+function advanced(delivery: Delivery): DeliveryFacts {
+  return {
+    id: delivery.id,
+    eventId: delivery.eventId,
+    endpointId: delivery.endpointId,
+    lane: delivery.lane,
+    receivedAt: delivery.receivedAt,
+    attempts: delivery.attempts,
+    triesInBudget: delivery.triesInBudget,
+    version: delivery.version + 1,
+    retryAfter: delivery.retryAfter,
+    lastError: delivery.lastError,
+    lastAttemptAt: delivery.lastAttemptAt,
+    replayedAt: delivery.replayedAt,
+  }
+}

@@ -1,0 +1,44 @@
+/** What a transport saw of one try: facts, never a decision. The failure classifier turns it into an Outcome. */
+export type Report =
+  | Readonly<{
+      kind: 'answered'
+      statusCode: number
+      headers: Readonly<Record<string, string>>
+      /** The first bytes of the response, as text; bounded by the transport. */
+      body: string
+    }>
+  /** No usable answer: `code` is the network error's code, e.g. ECONNREFUSED, or one of ours, e.g. DEADLINE. */
+  | Readonly<{ kind: 'unreachable'; code: string; message: string }>
+  /** The address guard refused to connect. */
+  | Readonly<{ kind: 'blocked'; message: string }>
+  /** We ended the try ourselves (shutdown, lost lease): it says nothing about the endpoint. */
+  | Readonly<{ kind: 'interrupted'; message: string }>
+
+export const outcomeKinds = ['delivered', 'permanent', 'retryable', 'unavailable', 'ours'] as const
+export type OutcomeKind = (typeof outcomeKinds)[number]
+
+/** What a try meant. */
+export type Outcome =
+  | Readonly<{ kind: 'delivered' }>
+  | Readonly<{ kind: 'permanent'; reason: Reason; error: string }>
+  /** `retryAfterMs` is what the endpoint asked for, already capped; it lengthens the wait and holds the endpoint. */
+  | Readonly<{ kind: 'retryable'; error: string; retryAfterMs: number | null }>
+  | Readonly<{ kind: 'unavailable'; error: string; retryAfterMs: number | null }>
+  /** Our own fault (shutdown, EMFILE, disk): no attempt is spent and the breaker is untouched. */
+  | Readonly<{ kind: 'ours'; error: string }>
+
+/** Why a delivery became a dead letter. Documented in docs/concepts.md. */
+export const reasons = [
+  'exhausted',
+  'permanent_status',
+  'gone',
+  'expired',
+  'endpoint_deleted',
+  'cancelled',
+  'breaker_open',
+  'crashed',
+  'too_large',
+  'rejected_by_handler',
+  'blocked_address',
+] as const
+export type Reason = (typeof reasons)[number]

@@ -1,0 +1,57 @@
+import { recorded, revived } from '../core/circuit-breaker.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Pending, Processing, Settled } from '../core/delivery.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
+import type { Condition } from '../store/store.ts'
+import type { Tried } from './attempt.ts'
+
+/** Wall and steady clock apart by more than this: somebody set the machine's clock, and ages mean nothing. */
+const clocksApartMsMax = 3_600_000
+
+/** What becomes of a delivery after a try. */
+export function deliveryAfter(
+  delivery: Processing,
+  { report, outcome }: Tried,
+  context: { endpoint: Endpoint; removed: boolean; probe: boolean; random: number; clock: Clock },
+): Pending | Settled {
+  const { endpoint, removed, probe, random, clock } = context
+  const now = clock.steady()
+  if (report.kind === 'interrupted') return released(delivery, now)
+  const areApart = Math.abs(clock.wall() - now) > clocksApartMsMax
+  const policy = areApart ? { ...endpoint.retry, maxAgeMs: null } : endpoint.retry
+  const to = afterAttempt(delivery, outcome, { policy, random, now, probe })
+  return to.status === 'pending' && removed ? givenUp(to, 'endpoint_deleted', now) : to
+}
+
+/** The endpoint's condition after a try: its breaker, and the hold that a Retry-After asks for. */
+export function conditionAfter(
+  condition: Condition,
+  { outcome, attempt }: Tried,
+  context: { endpoint: Endpoint; startedAt: number; probe: boolean; now: number },
+): Condition {
+  const { endpoint, startedAt, probe, now } = context
+  const breaker =
+    endpoint.breaker === null
+      ? condition.breaker
+      : recorded(
+          condition.breaker,
+          { outcome, statusCode: attempt.statusCode, startedAt, probe },
+          endpoint.breaker,
+          now,
+        )
+  const asked = outcome.kind === 'retryable' || outcome.kind === 'unavailable' ? outcome.retryAfterMs : null
+  if (asked !== null) {
+    return { ...condition, breaker, heldUntil: Math.max(condition.heldUntil ?? 0, now + asked) }
+  }
+  const heldUntil = condition.heldUntil !== null && condition.heldUntil > now ? condition.heldUntil : null
+  if (breaker === condition.breaker && heldUntil === condition.heldUntil) return condition
+  return { ...condition, breaker, heldUntil }
+}
+
+/** The condition as it is taken up after a restart; times from a clock that ran ahead are pulled back. */
+export function revive(condition: Condition, endpoint: Endpoint, now: number, holdMsMax: number): Condition {
+  const breaker = endpoint.breaker === null ? condition.breaker : revived(condition.breaker, endpoint.breaker, now)
+  const heldUntil = condition.heldUntil === null ? null : Math.min(condition.heldUntil, now + holdMsMax)
+  return { ...condition, breaker, heldUntil }
+}

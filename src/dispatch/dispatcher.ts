@@ -1,0 +1,236 @@
+import type { Attempt } from '../core/attempt.ts'
+import type { Breaker } from '../core/circuit-breaker.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import type { Event } from '../core/event.ts'
+import { retryAfterMsMax } from '../core/failure-classifier.ts'
+import { longestDelay } from '../core/retry-policy.ts'
+import type { Logger } from '../log.ts'
+import type { Claim, Store } from '../store/store.ts'
+import type { Transport } from '../transports/transport.ts'
+import { tryOnce } from './attempt.ts'
+import type { Catalogue } from './catalogue.ts'
+import { Conditions, freshCondition } from './conditions.ts'
+import { revive } from './decide.ts'
+import { Drain } from './drain.ts'
+import { EndpointWork } from './endpoint-work.ts'
+import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
+import { Loop } from './loop.ts'
+import { Memory } from './memory.ts'
+import { Orphans } from './orphans.ts'
+import type { Counted } from './report.ts'
+import { type RetryAnswer, retryDelivery } from './retry.ts'
+import { Settler } from './settler.ts'
+
+export type DispatcherParts = Readonly<{
+  store: Store
+  catalogue: Catalogue
+  transport: Transport
+  clock: Clock
+  random: () => number
+  log: Logger
+  /** Told of every try. */
+  count: Counted
+  /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
+  composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
+  triesMax: number
+  memoryBytesMax: number
+}>
+
+const resyncEveryMs = 30_000
+
+/**
+ * The loop: claim → attempt → decide → settle, for every endpoint by itself and fair among them.
+ *
+ * Fresh events are handed over in memory (reserve, take); what waits in the store is claimed when it is due and there
+ * is room for it. The store's rows are the truth: everything here can be thrown away at any time.
+ */
+export class Dispatcher {
+  readonly settling: Settler
+  readonly #parts: DispatcherParts
+  readonly #works = new Map<string, EndpointWork>()
+  readonly #memory: Memory
+  readonly #conditions: Conditions
+  readonly #loop: Loop
+  readonly #leases: LeaseKeeper
+  readonly #orphans: Orphans
+  readonly #drain: Drain
+  readonly #stopping = new AbortController()
+  #stopped: Promise<void> | null = null
+  /** Reservations whose events are being written. */
+  #expected = 0
+  #resync: NodeJS.Timeout | null = null
+
+  constructor(parts: DispatcherParts) {
+    this.#parts = parts
+    const { store, log, clock } = parts
+    this.#memory = new Memory(parts.memoryBytesMax)
+    this.#conditions = new Conditions(store, log)
+    this.settling = new Settler(store, log, {
+      onRecovered: () => this.#loop.lookAtAll(this.#works.values()),
+      onIdle: () => this.#drain.check(),
+    })
+    const stopping = this.#stopping.signal
+    this.#orphans = new Orphans({ store, clock, log, settler: this.settling, stopping })
+    this.#loop = new Loop({
+      ...parts,
+      settler: this.settling,
+      memory: this.#memory,
+      conditions: this.#conditions,
+      orphans: this.#orphans,
+      stopping,
+      onEnded: () => this.#drain.check(),
+    })
+    this.#leases = new LeaseKeeper(store, clock, log, () => this.#works.values())
+    this.#drain = new Drain(() => this.#loop.idle && this.settling.idle && this.#expected === 0)
+  }
+
+  async start(): Promise<void> {
+    const { store, catalogue, clock } = this.#parts
+    const now = clock.steady()
+    const conditions = await this.#conditions.load()
+    const endpoints = catalogue.list()
+    for (const endpoint of endpoints) {
+      const condition = conditions.get(endpoint.id) ?? freshCondition(endpoint.id)
+      this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
+    }
+    const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
+    await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
+    catalogue.onChange((change) => {
+      if (change.kind === 'put') this.#put(change.endpoint)
+      else this.#remove(change.id)
+    })
+    await this.#readBacklog()
+    this.#leases.start()
+    this.#resync = setInterval(
+      () => this.#readBacklog().catch((err) => this.#parts.log.warn({ err }, 'backlog.not_read')),
+      resyncEveryMs,
+    )
+    this.#resync.unref()
+  }
+
+  /** Takes nothing new, lets what is under way finish within the grace time, and gives the rest back untried. */
+  stop(graceMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs)
+    return this.#stopped
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.#stopping.abort()
+    if (this.#resync !== null) clearInterval(this.#resync)
+    this.#loop.close()
+    for (const work of this.#works.values()) this.#loop.standDown(work)
+    await this.#drain.wait(graceMs, () => this.#loop.interrupt())
+    this.settling.abandon()
+    this.#leases.stop()
+    await this.#conditions.close()
+  }
+
+  // ── What the intake asks ────────────────────────────────────────────────────────────────────────────────────────
+
+  reserve(endpoint: Endpoint, bytes: number): number | null {
+    const work = this.#works.get(endpoint.id)
+    const now = this.#parts.clock.steady()
+    if (work === undefined || this.#stopping.signal.aborted || !this.settling.writable) return null
+    if (!work.serving || work.hasBacklog(now) || work.inHand >= work.window) return null
+    if (work.allowance(now).kind !== 'open_to' || !this.#memory.take(work, bytes)) return null
+    work.reserved += 1
+    this.#expected += 1
+    return now + leaseMs
+  }
+
+  giveBack(endpoint: Endpoint, bytes: number): void {
+    this.#fulfil(endpoint.id, bytes)
+    this.#drain.check()
+  }
+
+  take(claims: readonly Claim[]): void {
+    for (const claim of claims) {
+      const { endpointId } = claim.delivery
+      const work = this.#works.get(endpointId)
+      if (work === undefined) {
+        this.#fulfil(endpointId, claim.event.body.length)
+        this.#orphans.endClaimed(claim)
+        continue
+      }
+      work.reserved -= 1
+      this.#expected -= 1
+      this.#loop.accept(work, claim)
+    }
+    this.#loop.run()
+  }
+
+  noteWaiting(endpoint: Endpoint, dueAt: number): void {
+    const work = this.#works.get(endpoint.id)
+    if (work === undefined) return
+    const known = work.nextDueAt !== null && work.nextDueAt <= dueAt
+    work.noteDue(dueAt)
+    if (!known) this.#loop.look(work)
+  }
+
+  // ── What people ask ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  conditionOf(endpointId: string): Readonly<{ breaker: Breaker; heldUntil: number | null }> {
+    return this.#works.get(endpointId)?.condition ?? freshCondition(endpointId)
+  }
+
+  load(): Readonly<{ inFlight: number; queued: number; bytes: number }> {
+    let queued = 0
+    for (const work of this.#works.values()) queued += work.queued + work.reserved
+    return { inFlight: this.#loop.inFlight, queued, bytes: this.#memory.used }
+  }
+
+  async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
+    const event = this.#parts.composeTest(endpoint, content)
+    const parcel = { event, endpoint, deliveryId: event.id.replace('evt_', 'dlv_'), attempt: 1 }
+    return (await tryOnce(this.#parts, parcel, this.#stopping.signal)).attempt
+  }
+
+  retry(deliveryId: string): Promise<RetryAnswer> {
+    const { store, clock } = this.#parts
+    return retryDelivery(store, clock, deliveryId, {
+      known: (endpointId) => this.#works.has(endpointId),
+      hurry: async (endpointId) => {
+        const work = this.#works.get(endpointId)
+        if (work !== undefined) await this.#loop.hurry(work, deliveryId)
+      },
+    })
+  }
+
+  #fulfil(endpointId: string, bytes: number): void {
+    this.#expected -= 1
+    const work = this.#works.get(endpointId)
+    if (work !== undefined) work.reserved -= 1
+    this.#memory.free(work ?? { heldBytes: 0 }, bytes)
+  }
+
+  /** The store's own answer to what is due: hints may be missed, rows are not. */
+  async #readBacklog(): Promise<void> {
+    for (const { endpointId, nextDueAt } of await this.#parts.store.backlog(this.#parts.clock.steady())) {
+      const work = this.#works.get(endpointId)
+      work?.noteDue(nextDueAt)
+      if (work === undefined) this.#orphans.endPending(endpointId)
+      else this.#loop.look(work)
+    }
+  }
+
+  #put(endpoint: Endpoint): void {
+    const now = this.#parts.clock.steady()
+    const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
+    const before = work.condition
+    work.adopt(endpoint)
+    this.#conditions.note(before, work.condition)
+    this.#works.set(endpoint.id, work)
+    this.#loop.look(work)
+  }
+
+  #remove(id: string): void {
+    const work = this.#works.get(id)
+    if (work !== undefined) {
+      work.removed = true
+      this.#loop.standDown(work)
+      this.#works.delete(id)
+    }
+    this.#orphans.endPending(id)
+  }
+}

@@ -1,0 +1,150 @@
+import type { Claim, Store } from '../store/store.ts'
+import { Claimer } from './claimer.ts'
+import type { EndpointWork } from './endpoint-work.ts'
+import type { Orphans } from './orphans.ts'
+import { Round, type RoundParts } from './round.ts'
+import { Wakeups } from './wakeups.ts'
+
+export type LoopParts = Omit<RoundParts, 'consider'> &
+  Readonly<{
+    store: Store
+    orphans: Orphans
+    stopping: AbortSignal
+    /** Told when something has ended. */
+    onEnded: () => void
+  }>
+
+/** claim → attempt → decide → settle, for every endpoint by itself and fair among them. */
+export class Loop {
+  readonly #parts: LoopParts
+  readonly #round: Round
+  readonly #claimer: Claimer
+  readonly #wakeups: Wakeups<EndpointWork>
+
+  constructor(parts: LoopParts) {
+    this.#parts = parts
+    this.#round = new Round({ ...parts, consider: (work) => this.#consider(work) })
+    this.#claimer = new Claimer({ ...parts, look: (work) => this.look(work) })
+    this.#wakeups = new Wakeups(parts.clock.steady, (work) => this.look(work))
+  }
+
+  /** Tries under way, and those whose outcomes wait for the disk. */
+  get inFlight(): number {
+    return this.#round.inFlight
+  }
+
+  /** Neither a try nor a claim is under way. */
+  get idle(): boolean {
+    return this.#round.inFlight === 0 && this.#claimer.underway === 0
+  }
+
+  /** Something may be possible at this endpoint now. */
+  look(work: EndpointWork): void {
+    this.#consider(work)
+    this.#round.run()
+    this.#parts.onEnded()
+  }
+
+  lookAtAll(works: Iterable<EndpointWork>): void {
+    for (const work of works) this.#consider(work)
+    this.#round.run()
+  }
+
+  /** Takes up what is claimed; `run` starts it. */
+  accept(work: EndpointWork, claim: Claim): void {
+    work.ready.push(claim)
+    if (this.#parts.stopping.aborted) this.standDown(work)
+    else this.#consider(work)
+  }
+
+  run(): void {
+    this.#round.run()
+  }
+
+  /** Takes a named delivery now, whatever backoff, breaker and hold say. */
+  async hurry(work: EndpointWork, deliveryId: string): Promise<void> {
+    const { clock, log, stopping } = this.#parts
+    work.noteDue(clock.steady())
+    if (!work.serving || stopping.aborted) return
+    try {
+      work.urgent.push(...(await this.#claimer.named(work, deliveryId)))
+    } catch (err) {
+      // It is due, and on disk as such: the next claim brings it.
+      log.warn({ err, deliveryId }, 'claim.failed')
+    }
+    if (stopping.aborted) this.standDown(work)
+    this.look(work)
+  }
+
+  /** The endpoint is not to be served: nothing of it stays in memory. */
+  standDown(work: EndpointWork): void {
+    this.#handBack(work, work.ready)
+    this.#handBack(work, work.urgent)
+    if (!work.removed || work.nextDueAt === null) return
+    work.nextDueAt = null
+    this.#parts.orphans.endPending(work.endpoint.id)
+  }
+
+  /** Nothing new begins. */
+  close(): void {
+    this.#wakeups.stop()
+    this.#round.close()
+  }
+
+  /** Ends the tries under way; their deliveries are given back. */
+  interrupt(): void {
+    this.#round.interrupt()
+  }
+
+  /** Lets the endpoint have a slot, claims what is due, else sleeps until something changes. */
+  #consider(work: EndpointWork): void {
+    if (this.#parts.stopping.aborted || !this.#parts.settler.writable) return
+    if (!work.serving) {
+      this.standDown(work)
+      return
+    }
+    const now = this.#parts.clock.steady()
+    const allowed = work.allowance(now)
+    if (allowed.kind === 'wait') this.#handBack(work, work.ready)
+    if (work.queued > 0) this.#round.join(work)
+    if (work.nextDueAt === null) return
+    if (allowed.kind !== 'wait') {
+      if (work.nextDueAt > now) this.#wakeups.schedule(work, work.nextDueAt)
+      else this.#refill(work, allowed.kind === 'probe' ? 1 : work.window - work.inHand)
+    } else if (work.endpoint.breaker?.whenOpen === 'fail' && work.breaker.state !== 'closed') this.#refuse(work, now)
+    else if (allowed.until !== null) this.#wakeups.schedule(work, Math.max(allowed.until, work.nextDueAt))
+  }
+
+  #refill(work: EndpointWork, room: number): void {
+    const wanted = work.inHand === 0 || room >= work.window / 2
+    if (!wanted || room <= 0) return
+    this.#claimer.claim(work, room, (claims) => {
+      for (const claim of claims) this.accept(work, claim)
+    })
+  }
+
+  /** `whenOpen: fail`: what is due while the breaker is open fails at once. */
+  #refuse(work: EndpointWork, now: number): void {
+    if (work.nextDueAt === null) return
+    if (work.nextDueAt > now) {
+      this.#wakeups.schedule(work, work.nextDueAt)
+      return
+    }
+    this.#claimer.claim(work, work.window, (claims) => {
+      // The probe may have closed the breaker meanwhile.
+      const isOpen = work.allowance(this.#parts.clock.steady()).kind === 'wait'
+      for (const claim of claims) {
+        if (isOpen) this.#round.fail(work, claim, 'breaker_open')
+        else this.accept(work, claim)
+      }
+    })
+  }
+
+  /** Gives what waits in memory back to the store, untried. */
+  #handBack(work: EndpointWork, queue: Claim[]): void {
+    for (const claim of queue.splice(0)) {
+      if (work.removed) this.#round.fail(work, claim, 'endpoint_deleted')
+      else this.#round.release(work, claim)
+    }
+  }
+}

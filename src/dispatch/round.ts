@@ -1,0 +1,238 @@
+import { probeStarted } from '../core/circuit-breaker.ts'
+import type { Clock } from '../core/clock.ts'
+import { ended, released } from '../core/lifecycle.ts'
+import type { Reason } from '../core/outcome.ts'
+import type { Logger } from '../log.ts'
+import type { Change, ChangeResult, Claim } from '../store/store.ts'
+import type { Transport } from '../transports/transport.ts'
+import { type Tried, tryOnce } from './attempt.ts'
+import type { Catalogue } from './catalogue.ts'
+import type { Conditions } from './conditions.ts'
+import { conditionAfter, deliveryAfter } from './decide.ts'
+import type { EndpointWork, Underway } from './endpoint-work.ts'
+import { leaseMs } from './lease-keeper.ts'
+import type { Memory } from './memory.ts'
+import { type Counted, report, reportUntried } from './report.ts'
+import type { Settler } from './settler.ts'
+
+export type RoundParts = Readonly<{
+  transport: Transport
+  catalogue: Catalogue
+  clock: Clock
+  random: () => number
+  log: Logger
+  count: Counted
+  triesMax: number
+  settler: Settler
+  memory: Memory
+  conditions: Conditions
+  consider: (work: EndpointWork) => void
+}>
+
+const shareMax = 0.5
+const spareShare = 0.1
+
+/** Gives slots to endpoints in turn, one try each, so that none waits for another's queue. */
+export class Round {
+  readonly #parts: RoundParts
+  /** Who wants a slot, in the order of their turns. */
+  readonly #turns = new Set<EndpointWork>()
+  #tries = 0
+  #settling = 0
+  #closed = false
+  /** One for all tries: it only ever ends them all. */
+  readonly #interruption = new AbortController()
+
+  constructor(parts: RoundParts) {
+    this.#parts = parts
+  }
+
+  /** Tries under way, and those whose outcomes wait for the disk. */
+  get inFlight(): number {
+    return this.#tries + this.#settling
+  }
+
+  join(work: EndpointWork): void {
+    this.#turns.add(work)
+  }
+
+  /** Starts tries as long as there are slots. */
+  run(): void {
+    const { settler, triesMax } = this.#parts
+    for (const work of this.#turns) {
+      if (this.#closed || !settler.writable || this.inFlight >= triesMax) return
+      if (!this.#mayHaveMore(work)) continue
+      this.#turns.delete(work)
+      // Whoever wants more goes to the end, behind those that have not had a turn.
+      if (this.#startOne(work)) this.#turns.add(work)
+    }
+  }
+
+  /** However many hang: one endpoint gets a share of the slots, and the last ones are for those that have none. */
+  #mayHaveMore({ underway }: EndpointWork): boolean {
+    const { triesMax } = this.#parts
+    if (underway.size === 0) return true
+    return underway.size < triesMax * shareMax && this.inFlight < triesMax * (1 - spareShare)
+  }
+
+  /** No further try starts. */
+  close(): void {
+    this.#closed = true
+  }
+
+  /** Ends the tries under way; their deliveries are given back. */
+  interrupt(): void {
+    this.#interruption.abort()
+  }
+
+  /** Ends a claimed delivery without a try. */
+  fail(work: EndpointWork, claim: Claim, reason: Reason): void {
+    this.#letGo(work, claim, ended(claim.delivery, reason, this.#parts.clock.steady()))
+  }
+
+  /** Gives a claimed delivery back untried. */
+  release(work: EndpointWork, claim: Claim): void {
+    this.#letGo(work, claim, released(claim.delivery, this.#parts.clock.steady()))
+  }
+
+  #letGo(work: EndpointWork, claim: Claim, to: Change['to']): void {
+    this.#parts.memory.free(work, claim.event.body.length)
+    this.#settle(work, { to, attempt: null, claimNext: null }, (result) => {
+      if (result.kind === 'applied') reportUntried(this.#parts, to)
+    })
+  }
+
+  /** Answers whether the endpoint wants another turn. */
+  #startOne(work: EndpointWork): boolean {
+    const now = this.#parts.clock.steady()
+    const queue = work.startable(now)
+    const claim = queue?.[0]
+    if (claim === undefined) return false
+    if (claim.delivery.leaseEndsAt < now + work.endpoint.timeoutMs) {
+      // The lease could end before the try does, and then another might begin: back to the store, for a new one.
+      queue?.shift()
+      this.release(work, claim)
+      return work.queued > 0
+    }
+    const tokenAt = work.takeToken(now)
+    if (tokenAt !== null) {
+      this.#pace(work, tokenAt, now)
+      return false
+    }
+    queue?.shift()
+    this.#start(work, claim)
+    return work.queued > 0
+  }
+
+  #pace(work: EndpointWork, tokenAt: number, now: number): void {
+    work.pacedUntil = tokenAt
+    setTimeout(() => {
+      if (work.pacedUntil === tokenAt) work.pacedUntil = null
+      this.#parts.consider(work)
+      this.run()
+    }, tokenAt - now).unref()
+  }
+
+  #start(work: EndpointWork, claim: Claim): void {
+    const probe = work.probing
+    const underway: Underway = { claim, probe }
+    const now = this.#parts.clock.steady()
+    if (probe) this.#setCondition(work, { ...work.condition, breaker: probeStarted(work.breaker, now) })
+    work.underway.add(underway)
+    this.#tries += 1
+    const parcel = {
+      event: claim.event,
+      endpoint: work.endpoint,
+      deliveryId: claim.delivery.id,
+      attempt: claim.delivery.attempts + 1,
+    }
+    tryOnce(this.#parts, parcel, this.#interruption.signal).then((tried) => this.#finish(work, underway, tried, now))
+  }
+
+  #finish(work: EndpointWork, underway: Underway, tried: Tried, startedAt: number): void {
+    const { claim, probe } = underway
+    const now = this.#parts.clock.steady()
+    const { endpoint } = work
+    this.#tries -= 1
+    // Who takes what it gets has its slot back at once. Of one that fails, the outcome comes first.
+    const isFree = tried.outcome.kind === 'delivered'
+    if (isFree) work.settling += 1
+    this.#setCondition(work, conditionAfter(work.condition, tried, { endpoint, startedAt, probe, now }))
+    const { clock, random } = this.#parts
+    const context = { endpoint, removed: work.removed, probe, random: random(), clock }
+    const to = deliveryAfter(claim.delivery, tried, context)
+    const attempt = tried.outcome.kind === 'ours' ? null : tried.attempt
+    const isGone = tried.outcome.kind === 'permanent' && tried.outcome.reason === 'gone'
+    // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
+    if (isGone) work.gone = true
+    const goesOn = claim.delivery.lane !== null && !this.#closed && work.serving && !this.#parts.memory.overdrawn
+    const claimNext = goesOn && work.allowance(now).kind === 'open_to' ? now + leaseMs : null
+    this.#settle(work, { to, attempt, claimNext }, (result) => {
+      work.underway.delete(underway)
+      if (isFree) work.settling -= 1
+      this.#parts.memory.free(work, claim.event.body.length)
+      report(this.#parts, claim, tried, { to, result })
+      if (isGone) this.#disable(work)
+    })
+    if (isFree && work.queued > 0) {
+      this.join(work)
+      this.run()
+    }
+  }
+
+  #settle(work: EndpointWork, change: Change, done?: (result: ChangeResult) => void): void {
+    this.#settling += 1
+    this.#parts.settler.settle(change, (result) => {
+      this.#settling -= 1
+      done?.(result)
+      this.#afterSettled(work, change, result)
+    })
+  }
+
+  #afterSettled(work: EndpointWork, change: Change, result: ChangeResult): void {
+    if (result.kind === 'stale') {
+      this.#parts.log.warn({ deliveryId: change.to.id }, 'delivery.changed_meanwhile')
+    } else if (result.next !== null) {
+      this.#parts.memory.force(work, result.next.event.body.length)
+      if (this.#closed) this.release(work, result.next)
+      else work.ready.push(result.next)
+    } else if (result.released) work.noteDue(this.#parts.clock.steady())
+    if (change.to.status === 'pending' && change.to.dueAt !== null) work.noteDue(change.to.dueAt)
+    this.#parts.consider(work)
+    this.run()
+  }
+
+  /** 410: the receiver says that it is gone for good. */
+  #disable(work: EndpointWork): void {
+    const { catalogue, clock, log } = this.#parts
+    const { id } = work.endpoint
+    log.warn({ endpointId: id }, 'endpoint.disabled')
+    catalogue
+      .update(id, (endpoint) => ({
+        ...endpoint,
+        status: 'disabled',
+        statusReason: 'it answered 410 Gone',
+        updatedAt: clock.wall(),
+      }))
+      .catch((err) => log.error({ err, endpointId: id }, 'endpoint.not_disabled'))
+      .finally(() => {
+        work.gone = false
+        this.#parts.consider(work)
+        this.run()
+      })
+  }
+
+  #setCondition(work: EndpointWork, condition: EndpointWork['condition']): void {
+    if (condition === work.condition) return
+    const before = work.condition
+    work.condition = condition
+    if (before.breaker.state !== condition.breaker.state) {
+      const { state } = condition.breaker
+      this.#parts.log.warn(
+        { endpointId: condition.endpointId, from: before.breaker.state, to: state },
+        'breaker.changed',
+      )
+    }
+    if (!work.removed) this.#parts.conditions.note(before, condition)
+  }
+}

@@ -1,0 +1,88 @@
+import type { Logger } from '../log.ts'
+import type { Change, ChangeResult, Store } from '../store/store.ts'
+
+type Waiting = Readonly<{ change: Change; done: (result: ChangeResult) => void }>
+
+export type SettlerListener = Readonly<{
+  /** Outcomes can be written again. */
+  onRecovered: () => void
+  /** Nothing waits any more. */
+  onIdle: () => void
+}>
+
+const retryEveryMs = 250
+
+/**
+ * Writes outcomes, in batches: what is settled while a batch is written goes into the next. An outcome that cannot be
+ * written is kept and tried again until it can, and nobody starts a new try meanwhile.
+ */
+export class Settler {
+  readonly #store: Store
+  readonly #log: Logger
+  readonly #listener: SettlerListener
+  #waiting: Waiting[] = []
+  #writing = false
+  #writable = true
+  #abandoned = false
+
+  constructor(store: Store, log: Logger, listener: SettlerListener) {
+    this.#store = store
+    this.#log = log
+    this.#listener = listener
+  }
+
+  /** False while outcomes cannot be written. */
+  get writable(): boolean {
+    return this.#writable
+  }
+
+  get idle(): boolean {
+    return !this.#writing && this.#waiting.length === 0
+  }
+
+  /** `done` is called once the outcome is on disk. */
+  settle(change: Change, done: (result: ChangeResult) => void): void {
+    this.#waiting.push({ change, done })
+    if (this.#writing) return
+    this.#writing = true
+    setImmediate(() => void this.#write())
+  }
+
+  /** The store is about to close: what cannot be written now is left to its next owner, who tries it again. */
+  abandon(): void {
+    this.#abandoned = true
+  }
+
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting
+      this.#waiting = []
+      const results = await this.#commitUntilKept(batch.map((waiting) => waiting.change))
+      if (results === null) break
+      for (const [index, waiting] of batch.entries()) waiting.done(results[index] ?? { kind: 'stale' })
+      if (!this.#writable && this.#waiting.length === 0) this.#recovered()
+    }
+    this.#writing = false
+    this.#listener.onIdle()
+  }
+
+  /** Not before all outcomes are on disk: a claim between two of them could bring back what has been done. */
+  #recovered(): void {
+    this.#writable = true
+    this.#log.info({}, 'outcomes.written_again')
+    this.#listener.onRecovered()
+  }
+
+  async #commitUntilKept(changes: readonly Change[]): Promise<readonly ChangeResult[] | null> {
+    for (;;) {
+      try {
+        return await this.#store.commit(changes)
+      } catch (error) {
+        if (this.#writable) this.#log.error({ err: error, outcomes: changes.length }, 'outcomes.not_written')
+        this.#writable = false
+        if (this.#abandoned) return null
+        await new Promise((resolve) => setTimeout(resolve, retryEveryMs))
+      }
+    }
+  }
+}

@@ -1,0 +1,5 @@
+export type { App } from './app.ts'
+export { openApp } from './app.ts'
+export type { Config } from './config.ts'
+export { loadConfig } from './config.ts'
+export { PosthornError } from './core/errors.ts'

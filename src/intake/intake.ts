@@ -1,0 +1,180 @@
+import type { Clock } from '../core/clock.ts'
+import { newborn, type Processing } from '../core/delivery.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import { PosthornError } from '../core/errors.ts'
+import type { Event } from '../core/event.ts'
+import { laneOf } from '../core/lanes.ts'
+import type { AppendedItem, Arrival, Claim, NewDelivery, Store } from '../store/store.ts'
+import { envelope } from './envelope.ts'
+import type { IdSource } from './ids.ts'
+
+/** What a sender handed in, already checked field by field. */
+export type EventInput = Readonly<{
+  type: string
+  tenant: string
+  key: string | null
+  headers: Readonly<Record<string, string>>
+  /** `data` is JSON that gets the envelope; `raw` is sent on as it came. */
+  content: Readonly<{ kind: 'data'; bytes: Uint8Array }> | Readonly<{ kind: 'raw'; bytes: Uint8Array; type: string }>
+  idempotency: Readonly<{ key: string; fingerprint: string }> | null
+}>
+
+export type Acceptance =
+  | Readonly<{ kind: 'accepted'; items: readonly Readonly<{ id: string; deliveries: number; duplicate: boolean }>[] }>
+  /** These inputs re-used an idempotency key for something else; nothing of the batch was kept. */
+  | Readonly<{ kind: 'key_reused'; indexes: readonly number[] }>
+
+/** What the dispatcher offers the intake, so that fresh events need not be read back from the store. */
+export interface FreshWork {
+  /** When the lease ends if the dispatcher takes a new delivery of this endpoint at once; null when it must wait. */
+  reserve(endpoint: Endpoint, bytes: number): number | null
+  /** Deliveries that were reserved and born claimed. */
+  take(claims: readonly Claim[]): void
+  /** A reservation that came to nothing. */
+  giveBack(endpoint: Endpoint, bytes: number): void
+  /** A delivery that waits in the store. */
+  noteWaiting(endpoint: Endpoint, dueAt: number): void
+}
+
+export type IntakeParts = Readonly<{
+  store: Store
+  ids: IdSource
+  clock: Clock
+  route: (tenant: string, type: string) => readonly Endpoint[]
+  fresh: FreshWork
+  /** Bytes of events that may wait for their commit; beyond it the intake is full. */
+  waitingBytesMax: number
+}>
+
+const deliveriesPerBatchMax = 100_000
+const idempotencyKeptMs = 24 * 60 * 60 * 1000
+
+type Planned = Readonly<{ arrival: Arrival; endpoints: readonly Endpoint[] }>
+
+/** Takes events in: route → append → hand over. What it resolves with is on disk. */
+export class Intake {
+  readonly #parts: IntakeParts
+  #waitingBytes = 0
+  #open = true
+
+  constructor(parts: IntakeParts) {
+    this.#parts = parts
+  }
+
+  get waitingBytes(): number {
+    return this.#waitingBytes
+  }
+
+  async accept(inputs: readonly EventInput[]): Promise<Acceptance> {
+    if (!this.#open) throw new PosthornError('shutting_down', 'Posthorn is shutting down; send the event again.')
+    this.#refuseFlood(inputs)
+    const bytes = inputs.reduce((sum, input) => sum + input.content.bytes.length, 0)
+    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > this.#parts.waitingBytesMax) {
+      throw new PosthornError('intake_full', 'Too many events wait for the disk; send the event again later.')
+    }
+    const planned = inputs.map((input) => this.#plan(input))
+    this.#waitingBytes += bytes
+    try {
+      const appended = await this.#parts.store.append(planned.map((plan) => plan.arrival))
+      if (appended.kind === 'conflict') {
+        for (const plan of planned) this.#forgoAll(plan)
+        return { kind: 'key_reused', indexes: appended.conflicts }
+      }
+      this.#handOver(planned, appended.items)
+      const items = appended.items.map(({ eventId, deliveries, duplicate }) => ({ id: eventId, deliveries, duplicate }))
+      return { kind: 'accepted', items }
+    } catch (error) {
+      for (const plan of planned) this.#forgoAll(plan)
+      throw error
+    } finally {
+      this.#waitingBytes -= bytes
+    }
+  }
+
+  /** A batch is kept in one piece, so what it fans out to must be bounded too. */
+  #refuseFlood(inputs: readonly EventInput[]): void {
+    if (inputs.length === 1) return
+    const deliveries = inputs.reduce((sum, { tenant, type }) => sum + this.#parts.route(tenant, type).length, 0)
+    if (deliveries <= deliveriesPerBatchMax) return
+    const message = `This batch would make ${deliveries} deliveries, and one may make ${deliveriesPerBatchMax}; send smaller batches.`
+    throw new PosthornError('invalid', message)
+  }
+
+  /** Refuses what comes from now on; what was taken in before is answered. */
+  stop(): void {
+    this.#open = false
+  }
+
+  #plan(input: EventInput): Planned {
+    const now = this.#parts.clock.wall()
+    const { type, tenant, key, headers, content } = input
+    const wrapped =
+      content.kind === 'data' ? envelope(type, now, content.bytes) : { body: ownBytes(content.bytes), dataOffset: null }
+    const event: Event = {
+      id: this.#parts.ids.next('evt', now),
+      tenant,
+      type,
+      key,
+      receivedAt: now,
+      contentType: content.kind === 'data' ? 'application/json' : content.type,
+      headers,
+      body: wrapped.body,
+      dataOffset: wrapped.dataOffset,
+    }
+    const endpoints = this.#parts.route(tenant, type)
+    const deliveries = endpoints.map(
+      (endpoint): NewDelivery => ({
+        id: this.#parts.ids.next('dlv', now),
+        endpointId: endpoint.id,
+        lane: laneOf(endpoint.ordering, key),
+        dueAt: this.#parts.clock.steady(),
+        leaseEndsAt: this.#parts.fresh.reserve(endpoint, event.body.length),
+      }),
+    )
+    const idempotency = input.idempotency && { ...input.idempotency, expiresAt: now + idempotencyKeptMs }
+    return { arrival: { event, idempotency, deliveries }, endpoints }
+  }
+
+  #handOver(planned: readonly Planned[], items: readonly AppendedItem[]): void {
+    const claims: Claim[] = []
+    planned.forEach((plan, index) => {
+      const item = items[index]
+      if (item === undefined || item.duplicate) this.#forgoAll(plan)
+      else this.#handOverOne(plan, item, claims)
+    })
+    if (claims.length > 0) this.#parts.fresh.take(claims)
+  }
+
+  #handOverOne({ arrival, endpoints }: Planned, item: AppendedItem, claims: Claim[]): void {
+    const { event, deliveries } = arrival
+    endpoints.forEach((endpoint, index) => {
+      const delivery = deliveries[index]
+      if (delivery === undefined) return
+      if (item.claimed[index] && delivery.leaseEndsAt !== null) {
+        claims.push({ delivery: bornClaimed(delivery, event, delivery.leaseEndsAt), event, recovered: false })
+        return
+      }
+      // Wanted but not claimed: it waits behind another in its lane, whose end brings it up.
+      if (delivery.leaseEndsAt === null) this.#parts.fresh.noteWaiting(endpoint, delivery.dueAt)
+      else this.#parts.fresh.giveBack(endpoint, event.body.length)
+    })
+  }
+
+  #forgoAll({ arrival, endpoints }: Planned): void {
+    endpoints.forEach((endpoint, index) => {
+      const reserved = arrival.deliveries[index]?.leaseEndsAt !== null
+      if (reserved) this.#parts.fresh.giveBack(endpoint, arrival.event.body.length)
+    })
+  }
+}
+
+/** The delivery as `append` wrote it when it was claimed at birth. */
+function bornClaimed(delivery: NewDelivery, { id: eventId, receivedAt }: Event, leaseEndsAt: number): Processing {
+  const { id, endpointId, lane } = delivery
+  return { ...newborn({ id, eventId, endpointId, lane, receivedAt }), status: 'processing', leaseEndsAt }
+}
+
+/** Bytes that do not keep a larger buffer alive, such as the one that the request was read into. */
+function ownBytes(bytes: Uint8Array): Uint8Array {
+  return bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice()
+}

@@ -1,0 +1,85 @@
+import type { Buffer } from 'node:buffer'
+import { hash } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { valueAt } from '../intake/json-scan.ts'
+import { readMembers } from './json.ts'
+import { type FieldError, validationProblem } from './problem.ts'
+import { headersMax, keyBytesMax } from './schemas.ts'
+
+/** The context of a CloudEvent 1.0: what Posthorn needs, and all of it as headers (`ce-…`) that travel along. */
+export type CloudEvent = Readonly<{
+  type: string
+  /** Source and id: together they name an event, as CloudEvents has it. */
+  idempotencyKey: string
+  partitionKey: string | null
+  headers: Readonly<Record<string, string>>
+}>
+
+const structuredType = /^application\/cloudevents\+json *(?:;|$)/i
+const required = ['specversion', 'id', 'source', 'type'] as const
+const attributeName = /^[a-z0-9]{1,20}$/
+const valueLengthMax = 4_096
+
+/** The CloudEvent that this request is; null when it is none. Throws a problem when it is a broken one. */
+export function cloudEventOf(headers: IncomingHttpHeaders, body: Buffer): CloudEvent | null {
+  const contentType = headers['content-type'] ?? ''
+  if (contentType !== 'application/json' && structuredType.test(contentType)) return structured(headers, body)
+  return headers['ce-specversion'] === undefined && headers['ce-id'] === undefined ? null : binary(headers)
+}
+
+function binary(headers: IncomingHttpHeaders): CloudEvent {
+  const attributes = new Map<string, string>()
+  for (const [name, value] of Object.entries(headers)) {
+    if (name.startsWith('ce-')) attributes.set(name.slice(3), String(value))
+  }
+  return checked(attributes, 'ce-', (value) => value)
+}
+
+function structured(headers: IncomingHttpHeaders, body: Buffer): CloudEvent {
+  const attributes = new Map<string, string>()
+  for (const member of readMembers(body, headers['content-type'])) {
+    if (member.key === 'data' || member.key === 'data_base64') continue
+    const value = valueAt(body, member)
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+      attributes.set(member.key, String(value))
+    } else if (value !== null) {
+      throw validationProblem([{ path: member.key, message: 'must be a text, a number or a boolean' }])
+    }
+  }
+  return checked(attributes, '', percentEncoded)
+}
+
+function checked(attributes: Map<string, string>, prefix: string, encode: (value: string) => string): CloudEvent {
+  const errors: FieldError[] = []
+  for (const name of required) {
+    if (!attributes.get(name)) errors.push({ path: `${prefix}${name}`, message: 'is required in a CloudEvent' })
+  }
+  const version = attributes.get('specversion')
+  if (version && version !== '1.0') errors.push({ path: `${prefix}specversion`, message: 'must be 1.0' })
+  if (attributes.size > headersMax) errors.push({ path: '', message: `has more than ${headersMax} attributes` })
+  const encoded = [...attributes].map(([name, value]) => [`ce-${name}`, encode(value), name] as const)
+  for (const [, value, name] of encoded) {
+    if (!attributeName.test(name)) errors.push({ path: `${prefix}${name}`, message: 'is not the name of an attribute' })
+    else if (value.length > valueLengthMax) errors.push({ path: `${prefix}${name}`, message: 'is too long' })
+  }
+  if (errors.length > 0) throw validationProblem(errors)
+  return {
+    type: attributes.get('type') ?? '',
+    idempotencyKey: keyOf(attributes.get('source') ?? '', attributes.get('id') ?? ''),
+    partitionKey: attributes.get('partitionkey') ?? null,
+    headers: Object.fromEntries(encoded.map(([name, value]) => [name, value])),
+  }
+}
+
+function keyOf(source: string, id: string): string {
+  const key = `ce:${JSON.stringify([source, id])}`
+  return key.length * 3 <= keyBytesMax ? key : `ce:${hash('sha256', key, 'hex')}`
+}
+
+/** As CloudEvents' HTTP binding wants it: everything but visible ASCII, and the quote and percent sign. */
+function percentEncoded(value: string): string {
+  return value.replace(/[^\x21-\x7e]|["%]/gu, (char) => {
+    const bytes = new TextEncoder().encode(char)
+    return [...bytes].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
+  })
+}

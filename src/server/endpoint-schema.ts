@@ -1,0 +1,216 @@
+import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { defaultBreaker } from '../core/circuit-breaker.ts'
+import { formatDuration } from '../core/duration.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import { orderings } from '../core/endpoint.ts'
+import { defaultTenant } from '../core/event.ts'
+import type { Classification } from '../core/failure-classifier.ts'
+import { typePatternProblem } from '../core/routing.ts'
+import { parseSecret } from '../core/signature.ts'
+import { type Presets, retrySchema, retryShown } from './retry-schema.ts'
+import {
+  checkedText,
+  choice,
+  closedObject,
+  duration,
+  headers,
+  numberBetween,
+  says,
+  tenant,
+  wholeNumber,
+} from './schemas.ts'
+
+const urlLengthMax = 2_048
+const typesMax = 100
+const descriptionLengthMax = 1_000
+const secondMs = 1_000
+const hourMs = 3_600 * secondMs
+
+/** What can be said about an endpoint at any time. */
+function changeableFields(presets: Presets) {
+  const listError = says(`must be a list of 1 to ${typesMax} types or patterns`)
+  return {
+    url: checkedText(urlProblem).transform((text) => new URL(text).href),
+    description: checkedText(descriptionProblem).optional(),
+    types: z
+      .array(checkedText(typePatternProblem), { error: listError })
+      .min(1, { error: listError })
+      .max(typesMax, { error: listError })
+      .optional(),
+    ordering: choice(orderings).optional(),
+    concurrency: wholeNumber(1, 1_000).optional(),
+    rateLimit: closedObject({ perSecond: numberBetween(0.01, 100_000) })
+      .nullable()
+      .optional(),
+    timeout: duration(secondMs, 300 * secondMs).optional(),
+    retry: retrySchema(presets).optional(),
+    breaker: breaker.optional(),
+    classify: classify.optional(),
+    headers,
+  }
+}
+
+const breaker = z.unknown().transform((input, context) => {
+  if (input === false) return null
+  const parsed = breakerFields.safeParse(input)
+  if (parsed.success)
+    return { threshold: parsed.data.threshold, cooldownMs: parsed.data.cooldown, whenOpen: parsed.data.whenOpen }
+  context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
+  return z.NEVER
+})
+
+const breakerFields = closedObject({
+  threshold: wholeNumber(1, 1_000).default(defaultBreaker.threshold),
+  cooldown: duration(secondMs, 24 * hourMs).default(defaultBreaker.cooldownMs),
+  whenOpen: choice(['park', 'fail']).default(defaultBreaker.whenOpen),
+})
+
+const classified = choice(['permanent', 'retryable'])
+const classify = z.unknown().transform((input, context): Classification => {
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+    context.addIssue('must be an object like {"409": "retryable"}')
+    return z.NEVER
+  }
+  const entries = Object.entries(input).map(([status, meaning]) => {
+    if (!/^(?:[45]xx|[1-5]\d\d)$/.test(status)) {
+      context.addIssue({ code: 'custom', path: [status], message: 'must be a status from 100 to 599, 4xx or 5xx' })
+    }
+    const parsed = classified.safeParse(meaning)
+    if (!parsed.success) {
+      context.addIssue({ code: 'custom', path: [status], message: parsed.error.issues[0]?.message ?? '' })
+    }
+    return [status, parsed.data] as const
+  })
+  return Object.fromEntries(entries) as Classification
+})
+
+export function endpointSchemas(presets: Presets) {
+  const fields = changeableFields(presets)
+  const onlyAtFirst = {
+    kind: choice(['http']).optional(),
+    tenant: tenant.optional(),
+    secret: checkedText(secretProblem).optional(),
+  }
+  return {
+    creation: closedObject({ ...fields, ...onlyAtFirst }),
+    change: closedObject({ ...fields, url: fields.url.optional() }, 'a field that can be changed'),
+  }
+}
+
+export const rotationSchema = closedObject({
+  keepOldFor: duration(0, 7 * 24 * hourMs).default(24 * hourMs),
+  secret: checkedText(secretProblem).optional(),
+})
+
+type EndpointSchemas = ReturnType<typeof endpointSchemas>
+export type Creation = z.output<EndpointSchemas['creation']>
+export type EndpointChange = z.output<EndpointSchemas['change']>
+
+export function newEndpoint(creation: Creation, id: string, presets: Presets, now: number): Endpoint {
+  const blank: Endpoint = {
+    id,
+    tenant: creation.tenant ?? defaultTenant,
+    kind: 'http',
+    url: creation.url,
+    description: '',
+    types: ['*'],
+    ordering: 'none',
+    concurrency: 10,
+    rateLimit: null,
+    timeoutMs: 15 * secondMs,
+    retry: presets.webhook,
+    breaker: defaultBreaker,
+    classify: {},
+    headers: {},
+    secrets: [{ secret: creation.secret ?? newSecret(), expiresAt: null }],
+    status: 'active',
+    statusReason: null,
+    createdAt: now,
+    updatedAt: now,
+  }
+  return changedEndpoint(blank, creation, now)
+}
+
+/** Top-level fields replace what was there; what is not named stays. */
+export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now: number): Endpoint {
+  return {
+    ...endpoint,
+    url: change.url ?? endpoint.url,
+    description: change.description ?? endpoint.description,
+    types: change.types ?? endpoint.types,
+    ordering: change.ordering ?? endpoint.ordering,
+    concurrency: change.concurrency ?? endpoint.concurrency,
+    rateLimit: change.rateLimit === undefined ? endpoint.rateLimit : change.rateLimit,
+    timeoutMs: change.timeout ?? endpoint.timeoutMs,
+    retry: change.retry ?? endpoint.retry,
+    breaker: change.breaker === undefined ? endpoint.breaker : change.breaker,
+    classify: change.classify ?? endpoint.classify,
+    headers: change.headers ?? endpoint.headers,
+    updatedAt: now,
+  }
+}
+
+const secretsMax = 4
+
+export function rotatedEndpoint(endpoint: Endpoint, secret: string, keepOldForMs: number, now: number): Endpoint {
+  const old = endpoint.secrets
+    .map((entry) => ({
+      ...entry,
+      expiresAt: Math.min(entry.expiresAt ?? Number.POSITIVE_INFINITY, now + keepOldForMs),
+    }))
+    .filter((entry) => entry.expiresAt > now)
+  return { ...endpoint, secrets: [{ secret, expiresAt: null }, ...old].slice(0, secretsMax), updatedAt: now }
+}
+
+export function newSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`
+}
+
+/** All of an endpoint but its secrets. */
+export function endpointShown(endpoint: Endpoint): Record<string, unknown> {
+  const { breaker } = endpoint
+  return {
+    id: endpoint.id,
+    tenant: endpoint.tenant,
+    kind: endpoint.kind,
+    url: endpoint.url,
+    description: endpoint.description,
+    types: endpoint.types,
+    ordering: endpoint.ordering,
+    concurrency: endpoint.concurrency,
+    rateLimit: endpoint.rateLimit,
+    timeout: formatDuration(endpoint.timeoutMs),
+    retry: retryShown(endpoint.retry),
+    breaker: breaker !== null && {
+      threshold: breaker.threshold,
+      cooldown: formatDuration(breaker.cooldownMs),
+      whenOpen: breaker.whenOpen,
+    },
+    classify: endpoint.classify,
+    headers: endpoint.headers,
+    status: endpoint.status,
+    statusReason: endpoint.statusReason,
+    createdAt: new Date(endpoint.createdAt).toISOString(),
+    updatedAt: new Date(endpoint.updatedAt).toISOString(),
+  }
+}
+
+function urlProblem(text: string): string | null {
+  if (text.length > urlLengthMax) return `must have at most ${urlLengthMax} characters`
+  const url = URL.parse(text)
+  if (url === null) return 'must be a URL like https://shop.example/hooks'
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must begin with http:// or https://'
+  if (url.username !== '' || url.password !== '') {
+    return 'must not carry a user name or password; use headers, like {"authorization": "…"}'
+  }
+  return url.hash === '' && !text.includes('#') ? null : 'must not have a fragment (#…): it is never sent'
+}
+
+function descriptionProblem(text: string): string | null {
+  return text.length <= descriptionLengthMax ? null : `must have at most ${descriptionLengthMax} characters`
+}
+
+function secretProblem(text: string): string | null {
+  return parseSecret(text) === null ? 'must be whsec_ and 24 to 64 bytes in base64' : null
+}

@@ -1,0 +1,189 @@
+import { Buffer } from 'node:buffer'
+import { z } from 'zod'
+import { formatDuration, parseDuration } from '../core/duration.ts'
+import { headerProblem } from '../core/headers.ts'
+import { eventTypeProblem } from '../core/routing.ts'
+import { didYouMean } from '../core/spelling.ts'
+import { type FieldError, Problem, validationProblem } from './problem.ts'
+
+// The words of the API: each schema says what it wants in one sentence that follows the name of the field.
+
+export const keyBytesMax = 255
+export const headersMax = 32
+const tenantPattern = /^[A-Za-z0-9_.:-]{1,64}$/
+
+/** Reads a value or throws a problem that names every wrong field. */
+export function read<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  throw validationProblem(fieldErrors(parsed.error.issues))
+}
+
+/** Where the schema's names are known, so that an unknown one can be told what it should have been. */
+export function closedObject<S extends z.ZodRawShape>(shape: S, what = 'a field') {
+  const known = Object.keys(shape)
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys' ? unknownNames(issue.keys, known, what) : says('must be an object')(issue),
+  })
+}
+
+/** An unknown name is one issue for all of them in zod; it travels as text and is taken apart in `fieldErrors`. */
+function unknownNames(keys: readonly string[], known: readonly string[], what: string): string {
+  return JSON.stringify(keys.map((key) => `is not ${what}${didYouMean(key, known)}`))
+}
+
+/** The first issue of every path, as the API tells it. */
+export function fieldErrors(issues: readonly z.core.$ZodIssue[], prefix: readonly PropertyKey[] = []): FieldError[] {
+  const errors = new Map<string, FieldError>()
+  const add = (path: readonly PropertyKey[], message: string) => {
+    const text = pathText([...prefix, ...path])
+    if (!errors.has(text)) errors.set(text, { path: text, message })
+  }
+  for (const issue of issues) {
+    if (issue.code !== 'unrecognized_keys') add(issue.path, issue.message)
+    else {
+      const messages = JSON.parse(issue.message) as string[]
+      for (const [index, key] of issue.keys.entries()) add([...issue.path, key], messages[index] ?? '')
+    }
+  }
+  return [...errors.values()]
+}
+
+function pathText(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === 'number') return `${text}[${part}]`
+    return text === '' ? String(part) : `${text}.${String(part)}`
+  }, '')
+}
+
+/** The same sentence whatever is wrong with a value, except that it is not there. */
+export function says(message: string) {
+  return (issue: { input?: unknown }) => (issue.input === undefined ? 'is required' : message)
+}
+
+export function wholeNumber(min: number, max: number) {
+  const error = says(`must be a whole number from ${min} to ${max}`)
+  return z.number({ error }).int({ error }).min(min, { error }).max(max, { error })
+}
+
+export function numberBetween(min: number, max: number) {
+  const error = says(`must be a number from ${min} to ${max}`)
+  return z.number({ error }).min(min, { error }).max(max, { error })
+}
+
+export function choice<const T extends readonly [string, ...string[]]>(words: T) {
+  return z.enum(words, { error: says(`must be one of ${words.join(', ')}`) })
+}
+
+/** Milliseconds, from `'5s'` or a number of milliseconds. */
+export function duration(minMs: number, maxMs: number) {
+  const error = says(`must be a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, like "5s" or 5000`)
+  return z
+    .union([z.string(), z.number()], { error })
+    .transform((input) => parseDuration(input))
+    .refine((ms): ms is number => ms !== null && ms >= minMs && ms <= maxMs, { error })
+}
+
+/** A text that passes a check which tells what is wrong with it. */
+export function checkedText(problemOf: (text: string) => string | null, wanted = 'must be a text') {
+  return z.string({ error: says(wanted) }).check((context) => {
+    const problem = problemOf(context.value)
+    if (problem !== null) context.issues.push({ code: 'custom', message: problem, input: context.value })
+  })
+}
+
+export function keyProblem(key: string): string | null {
+  const isFitting = key.length > 0 && key.length <= keyBytesMax && Buffer.byteLength(key) <= keyBytesMax
+  return isFitting ? null : `must have 1 to ${keyBytesMax} bytes`
+}
+
+export function tenantProblem(tenant: string): string | null {
+  return tenantPattern.test(tenant) ? null : 'must be 1 to 64 letters, digits or _ . : -'
+}
+
+export const eventType = checkedText(eventTypeProblem)
+export const key = checkedText(keyProblem)
+export const tenant = checkedText(tenantProblem)
+
+/** Headers by name in lower case. */
+export const headers = z
+  .unknown()
+  .transform((value, context) => {
+    const { headers, errors } = readHeaders(value)
+    for (const { path, message } of errors) {
+      context.addIssue({ code: 'custom', message, path: path === '' ? [] : [path] })
+    }
+    return headers
+  })
+  .optional()
+
+/** Not zod: its records pass `__proto__` over, and this runs for every event that has headers. */
+export function readHeaders(value: unknown): {
+  headers: Readonly<Record<string, string>>
+  errors: readonly FieldError[]
+} {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { headers: {}, errors: [{ path: '', message: 'must be an object of texts' }] }
+  }
+  const entries = Object.entries(value)
+  if (entries.length > headersMax) {
+    return { headers: {}, errors: [{ path: '', message: `must have at most ${headersMax} headers` }] }
+  }
+  const headers = new Map<string, string>()
+  const errors: FieldError[] = []
+  for (const [name, text] of entries) {
+    const lower = name.toLowerCase()
+    const problem = typeof text === 'string' ? headerProblem(name, text) : 'must be a text'
+    if (problem !== null) errors.push({ path: name, message: problem })
+    else if (headers.has(lower)) errors.push({ path: name, message: 'comes twice' })
+    else headers.set(lower, String(text))
+  }
+  return { headers: Object.fromEntries(headers), errors }
+}
+
+export const pageLimitMax = 500
+const pageLimitDefault = 50
+
+const instantError = says('must be an instant like 2026-01-31T12:00:00Z')
+const instant = z
+  .string({ error: instantError })
+  .refine((text) => /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text), {
+    error: instantError,
+  })
+  .transform((text) => Date.parse(text))
+  .refine((at) => Number.isFinite(at), { error: instantError })
+
+const limitError = says(`must be a whole number from 1 to ${pageLimitMax}`)
+
+const cursorError = says('must be the `next` of a page of this list')
+
+/** What every list takes. */
+export const pageQuery = {
+  tenant: tenant.exactOptional(),
+  type: eventType.exactOptional(),
+  from: instant.exactOptional(),
+  to: instant.exactOptional(),
+  limit: z
+    .string({ error: limitError })
+    .regex(/^\d{1,4}$/, { error: limitError })
+    .transform(Number)
+    .refine((limit) => limit >= 1 && limit <= pageLimitMax, { error: limitError })
+    .default(pageLimitDefault),
+  cursor: z
+    .string({ error: cursorError })
+    .regex(/^\d{1,16}$/, { error: cursorError })
+    .exactOptional(),
+}
+
+export function closedQuery<S extends z.ZodRawShape>(shape: S) {
+  return closedObject(shape, 'a parameter of this list')
+}
+
+/** An id in a path that cannot be one is simply not found. */
+export function idOf(params: unknown, what: string): string {
+  const id = typeof params === 'object' && params !== null && 'id' in params ? String(params.id) : ''
+  if (!/^[a-z]{2,4}_[0-9a-z]{1,64}$/.test(id))
+    throw new Problem('not_found', `There is no ${what} ${id.slice(0, 100)}.`)
+  return id
+}

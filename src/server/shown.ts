@@ -1,0 +1,61 @@
+import type { Attempt } from '../core/attempt.ts'
+import type { Event } from '../core/event.ts'
+import type { DeliveryRecord, EventSummary } from '../store/store.ts'
+
+// Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
+
+export function deliveryShown({ delivery, type, tenant, key }: DeliveryRecord): Record<string, unknown> {
+  return {
+    id: delivery.id,
+    eventId: delivery.eventId,
+    endpointId: delivery.endpointId,
+    type,
+    tenant,
+    key,
+    status: delivery.status,
+    attempts: delivery.attempts,
+    retryAfter: instant(delivery.retryAfter),
+    lastError: delivery.lastError,
+    reason: 'reason' in delivery ? delivery.reason : null,
+    receivedAt: instant(delivery.receivedAt),
+    lastAttemptAt: instant(delivery.lastAttemptAt),
+    deliveredAt: delivery.status === 'delivered' ? instant(delivery.deliveredAt) : null,
+  }
+}
+
+export function attemptShown(attempt: Attempt): Record<string, unknown> {
+  return {
+    number: attempt.number,
+    startedAt: instant(attempt.startedAt),
+    tookMs: attempt.tookMs,
+    outcome: attempt.outcome,
+    statusCode: attempt.statusCode,
+    error: attempt.error,
+    responseHeaders: attempt.responseHeaders,
+    responseBody: attempt.responseBody,
+  }
+}
+
+export function summaryShown(event: EventSummary): Record<string, unknown> {
+  return { ...factsShown(event), size: event.size, deliveries: event.deliveries }
+}
+
+export function eventShown(event: Event, deliveries: readonly DeliveryRecord[]): Record<string, unknown> {
+  return { ...factsShown(event), size: event.body.length, deliveries: deliveries.map(deliveryShown) }
+}
+
+function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>): Record<string, unknown> {
+  return {
+    id: event.id,
+    type: event.type,
+    tenant: event.tenant,
+    key: event.key,
+    receivedAt: instant(event.receivedAt),
+    contentType: event.contentType,
+    headers: event.headers,
+  }
+}
+
+export function instant(at: number | null): string | null {
+  return at === null ? null : new Date(at).toISOString()
+}

@@ -1,0 +1,127 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
+import { numberOf } from '../../core/id.ts'
+import type { Reason } from '../../core/outcome.ts'
+import type { ClaimWork } from './claim.ts'
+import type { EndpointTable } from './endpoints.ts'
+import { type ChangeRow, changeAt, type ResultRow } from './messages.ts'
+import { type Cell, deliveryColumns, eventColumns } from './rows.ts'
+
+type LaneRow = Readonly<{
+  endpoint_no: number
+  lane: string
+  status: DeliveryStatus
+  due_at: number | null
+  version: number
+}>
+
+/** Changes deliveries; runs inside the batch's transaction. */
+export class Commit {
+  readonly #endpoints: EndpointTable
+  readonly #claims: ClaimWork
+  readonly #update: StatementSync
+  readonly #log: StatementSync
+  readonly #laneRow: StatementSync
+  readonly #next: StatementSync
+  readonly #release: StatementSync
+  readonly #toTail: StatementSync
+  readonly #pendingOf: StatementSync
+  readonly #end: StatementSync
+
+  constructor(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork) {
+    this.#endpoints = endpoints
+    this.#claims = claims
+    this.#update = db.prepare(`
+      UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
+        retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
+        interruptions = 0
+      WHERE no = ?1 AND version = ?2 - 1`)
+    this.#log = db.prepare(`
+      INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
+        response_headers, response_body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+    this.#laneRow = db.prepare('SELECT endpoint_no, lane, status, due_at, version FROM deliveries WHERE no = ?')
+    this.#next = db.prepare(`
+      SELECT ${deliveryColumns}, ${eventColumns}, d.no, d.interruptions, d.endpoint_no
+      FROM deliveries d JOIN events e ON e.no = d.event_no
+      WHERE d.endpoint_no = ? AND d.lane = ? AND d.lane IS NOT NULL AND d.status IN ('pending', 'processing')
+      ORDER BY d.position LIMIT 1`)
+    this.#next.setReturnArrays(true)
+    this.#release = db.prepare('UPDATE deliveries SET due_at = ?, version = version + 1 WHERE id = ? AND no = ?')
+    this.#toTail = db.prepare(`
+      UPDATE deliveries SET position = 1 + max(
+        (SELECT max(no) FROM deliveries),
+        coalesce((SELECT max(position) FROM deliveries
+          WHERE endpoint_no = ?2 AND lane = ?3 AND lane IS NOT NULL AND status IN ('pending', 'processing')), 0))
+      WHERE no = ?1`)
+    this.#pendingOf = db.prepare(`
+      SELECT no FROM deliveries
+      WHERE endpoint_no = ? AND lane IS NOT NULL AND status IN ('pending', 'processing')
+        AND status = 'pending' AND due_at IS NULL
+      UNION ALL
+      SELECT no FROM deliveries WHERE endpoint_no = ? AND status = 'pending' AND due_at IS NOT NULL
+      UNION ALL
+      SELECT no FROM deliveries WHERE endpoint_no = ? AND status = 'processing' AND due_at <= ?
+      LIMIT ?`)
+    this.#end = db.prepare(`
+      UPDATE deliveries SET status = 'failed', reason = ?, due_at = NULL, settled_at = ?, version = version + 1,
+        retry_after = NULL, interruptions = 0
+      WHERE no = ?`)
+  }
+
+  run(changes: readonly ChangeRow[]): ResultRow[] {
+    return changes.map((change) => this.#apply(change))
+  }
+
+  /**
+   * Ends pending deliveries of an endpoint that nobody serves any more. Those behind others go first: the heads are what
+   * the backlog shows, and what is left when this is interrupted must still be found.
+   */
+  endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): number {
+    const { no } = this.#endpoints.find(request.endpointId)
+    const rows = this.#pendingOf.all(no, no, no, request.now, request.limit)
+    for (const row of rows) this.#end.run(request.reason, request.now, row.no as number)
+    return rows.length
+  }
+
+  #apply(row: ChangeRow): ResultRow {
+    const no = numberOf('dlv', row[changeAt.id] as string)
+    const before = row[changeAt.lane] === null ? undefined : (this.#laneRow.get(no) as unknown as LaneRow | undefined)
+    const cells = row.slice(changeAt.update, changeAt.attempt)
+    if (before !== undefined) cells[changeAt.dueAt - changeAt.update] = this.#dueInLane(before, row)
+    const { changes } = this.#update.run(no, ...cells)
+    if (changes === 0) return 'stale'
+    if (row.length > changeAt.attempt) this.#log.run(no, ...row.slice(changeAt.attempt))
+    if (before === undefined) return 'applied'
+    return this.#afterLaneChange(no, before, row)
+  }
+
+  /** Only the head of a lane has a due time; who is behind another keeps waiting for it. */
+  #dueInLane(before: LaneRow, row: ChangeRow): Cell {
+    const dueAt = row[changeAt.dueAt] ?? null
+    if (row[changeAt.status] !== 'pending') return dueAt
+    const behind = isSettled(before.status)
+      ? this.#next.get(before.endpoint_no, before.lane) !== undefined
+      : before.status === 'pending' && before.due_at === null
+    return behind ? null : dueAt
+  }
+
+  #afterLaneChange(no: number | null, before: LaneRow, row: ChangeRow): ResultRow {
+    const status = row[changeAt.status] as DeliveryStatus
+    if (isSettled(before.status)) {
+      if (status === 'pending') this.#toTail.run(no, before.endpoint_no, before.lane)
+      return 'applied'
+    }
+    const wasHead = before.status === 'processing' || before.due_at !== null
+    return wasHead && isSettled(status) ? this.#promote(before, row) : 'applied'
+  }
+
+  #promote({ endpoint_no, lane }: LaneRow, row: ChangeRow): ResultRow {
+    const next = this.#next.get(endpoint_no, lane) as unknown as Cell[] | undefined
+    if (next === undefined) return 'applied'
+    const claimNext = row[changeAt.claimNext] as number | null
+    if (claimNext !== null) return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
+    const settledAt = row[changeAt.settledAt] as number
+    this.#release.run(settledAt, next[0] as string, numberOf('dlv', next[0] as string))
+    return 'released'
+  }
+}

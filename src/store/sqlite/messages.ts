@@ -1,0 +1,149 @@
+import type { Endpoint } from '../../core/endpoint.ts'
+import type { Reason } from '../../core/outcome.ts'
+import type {
+  Appended,
+  AppendedItem,
+  Arrival,
+  Backlog,
+  Change,
+  ChangeResult,
+  Claim,
+  ClaimAnswer,
+  ClaimRequest,
+  Condition,
+  LeaseRenewal,
+} from '../store.ts'
+import type { FailureMessage } from './failures.ts'
+import { type Cell, fromHeaders, statusCells } from './rows.ts'
+
+/**
+ * What crosses the border between the event loop and the writer thread. The two hot calls travel as flat rows, and
+ * all bodies of a batch in one transferred buffer, because copying objects costs more than the SQL behind them.
+ */
+export type Calls = {
+  append: { request: readonly ArrivalRow[]; answer: readonly ItemRow[] | { conflicts: readonly number[] } }
+  commit: { request: readonly ChangeRow[]; answer: readonly ResultRow[] }
+  claim: { request: ClaimRequest; answer: ClaimAnswer }
+  renew: { request: readonly LeaseRenewal[]; answer: null }
+  backlog: { request: number; answer: readonly Backlog[] }
+  pullBack: { request: { endpointId: string; latestDueAt: number }; answer: number }
+  putEndpoint: { request: Endpoint; answer: null }
+  removeEndpoint: { request: string; answer: null }
+  listEndpoints: { request: null; answer: readonly Endpoint[] }
+  endPending: { request: { endpointId: string; reason: Reason; now: number; limit: number }; answer: number }
+  putConditions: { request: readonly Condition[]; answer: null }
+  listConditions: { request: null; answer: readonly Condition[] }
+  pruneKeys: { request: { now: number; limit: number }; answer: number }
+  probe: { request: null; answer: null }
+}
+export type CallName = keyof Calls
+export type Call = { [Name in CallName]: Readonly<{ name: Name; request: Calls[Name]['request'] }> }[CallName]
+
+/** To the writer: one batch is one transaction. */
+export type BatchMessage = Readonly<{ calls: readonly Call[]; bodies: ArrayBuffer }>
+/** From the writer: an answer per call, or why none of the batch was kept. */
+export type BatchAnswer =
+  | (Readonly<{ kind: 'done' }> & BatchResult)
+  | Readonly<{ kind: 'ready'; lastNumber: number }>
+  | Readonly<{ kind: 'failed_to_open'; failure: FailureMessage }>
+/** `wrote`: something reached the disk, which says that writing is possible. */
+export type BatchResult = Readonly<{ answers: readonly CallAnswer[]; wrote: boolean }>
+export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: FailureMessage }>
+
+// ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The event's cells, where its body is in the batch's buffer, its idempotency, then five cells per delivery. */
+export type ArrivalRow = readonly Cell[]
+export const arrivalHead = 13
+/** Where the idempotency key, its fingerprint and its end are. */
+export const idempotencyAt = 10
+export const cellsPerDelivery = 5
+/** '10' : two deliveries, the first was claimed. A duplicate is the first event's id and its deliveries. */
+export type ItemRow = string | readonly [eventId: string, deliveries: number]
+
+export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOffset: number): ArrivalRow {
+  const row: Cell[] = [
+    event.id,
+    event.tenant,
+    event.type,
+    event.key,
+    event.receivedAt,
+    event.contentType,
+    fromHeaders(event.headers),
+    event.dataOffset,
+    event.body.length,
+    bodyOffset,
+    idempotency?.key ?? null,
+    idempotency?.fingerprint ?? null,
+    idempotency?.expiresAt ?? null,
+  ]
+  for (const { id, endpointId, lane, leaseEndsAt, dueAt } of deliveries)
+    row.push(id, endpointId, lane, leaseEndsAt, dueAt)
+  return row
+}
+
+export function unpackAppended(answer: Calls['append']['answer'], arrivals: readonly Arrival[]): Appended {
+  if ('conflicts' in answer) return { kind: 'conflict', conflicts: answer.conflicts }
+  return { kind: 'kept', items: answer.map((item, index) => unpackItem(item, arrivals[index]?.event.id ?? '')) }
+}
+
+function unpackItem(item: ItemRow, eventId: string): AppendedItem {
+  if (typeof item !== 'string') return { eventId: item[0], deliveries: item[1], duplicate: true, claimed: [] }
+  const claimed: boolean[] = []
+  for (let i = 0; i < item.length; i++) claimed.push(item.charCodeAt(i) === 0x31)
+  return { eventId, deliveries: item.length, duplicate: false, claimed }
+}
+
+// ── commit ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What the change is about, then the cells of the update in the order of its parameters, then those of the attempt. */
+export type ChangeRow = readonly Cell[]
+export const changeAt = {
+  id: 0,
+  lane: 1,
+  claimNext: 2,
+  update: 3,
+  status: 4,
+  dueAt: 5,
+  settledAt: 12,
+  attempt: 14,
+} as const
+export type ResultRow = 'stale' | 'applied' | 'released' | Claim
+
+export function packChange({ to, attempt, claimNext }: Change): ChangeRow {
+  const [dueAt, settledAt, reason] = statusCells(to)
+  const row: Cell[] = [
+    to.id,
+    to.lane,
+    claimNext,
+    to.version,
+    to.status,
+    dueAt,
+    to.attempts,
+    to.triesInBudget,
+    to.retryAfter,
+    to.lastError,
+    to.lastAttemptAt,
+    to.replayedAt,
+    settledAt,
+    reason,
+  ]
+  if (attempt !== null) {
+    const headers = attempt.responseHeaders === null ? null : JSON.stringify(attempt.responseHeaders)
+    row.push(attempt.number, attempt.startedAt, attempt.tookMs, attempt.outcome, attempt.statusCode)
+    row.push(attempt.error, headers, attempt.responseBody)
+  }
+  return row
+}
+
+export function unpackResult(result: ResultRow): ChangeResult {
+  switch (result) {
+    case 'stale':
+      return { kind: 'stale' }
+    case 'applied':
+      return { kind: 'applied', next: null, released: false }
+    case 'released':
+      return { kind: 'applied', next: null, released: true }
+  }
+  return { kind: 'applied', next: result, released: false }
+}

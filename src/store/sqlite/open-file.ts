@@ -1,0 +1,91 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { PosthornError } from '../../core/errors.ts'
+import { busyTimeoutDefaultMs, openWriter } from './connection.ts'
+import { storageFailure } from './failures.ts'
+import { type MigrationReport, migrate } from './migrations.ts'
+import { becomeOwner } from './owner.ts'
+
+export type OpenFile = Readonly<{ db: DatabaseSync; report: MigrationReport; close(): void }>
+
+/** The file itself: two names of one file must not have two owners. */
+export function realFile(path: string): string {
+  const file = resolve(path)
+  if (!isLink(file)) return file
+  // Also where it leads to nothing yet: that is where the file will be.
+  return existsSync(file) ? realpathSync(file) : realFile(resolve(dirname(file), readlinkSync(file)))
+}
+
+function isLink(file: string): boolean {
+  try {
+    return lstatSync(file).isSymbolicLink()
+  } catch {
+    // There is nothing, or no way to it: opening will say which.
+    return false
+  }
+}
+
+/** Opens a database as its one owner, with the schema up to date. A file that is refused is not touched. */
+export function openFile(file: string, busyTimeoutMs: number): OpenFile {
+  refuseFolder(file)
+  // SQLite's own words for this say little.
+  accessSync(dirname(file), constants.W_OK)
+  const owner = becomeOwner(file)
+  let db: DatabaseSync | null = null
+  try {
+    if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) inspectFile(file)
+    // Payloads are nobody else's business. SQLite gives its log the rights of the file.
+    closeSync(openSync(file, 'a', 0o600))
+    db = openWriter(file, busyTimeoutMs)
+    const report = migrate(db, file, { dryRun: false })
+    return { db, report, close: closeBoth(db, owner) }
+  } catch (error) {
+    db?.close()
+    owner.release()
+    throw error
+  }
+}
+
+/** What opening would migrate, found without writing; refuses what opening would refuse. */
+export function inspectFile(file: string): MigrationReport {
+  refuseFolder(file)
+  try {
+    return inspectAs(file, { readOnly: true })
+  } catch (error) {
+    // A crash left half a transaction, which only a connection that may write can take back.
+    if (storageFailure(error)?.code !== 'store_read_only') throw error
+    return inspectAs(file, { readOnly: false })
+  }
+}
+
+function inspectAs(file: string, { readOnly }: { readOnly: boolean }): MigrationReport {
+  const db = new DatabaseSync(file, { readOnly, timeout: busyTimeoutDefaultMs })
+  try {
+    return migrate(db, file, { dryRun: true })
+  } finally {
+    db.close()
+  }
+}
+
+function closeBoth(db: DatabaseSync, owner: { release(): void }): () => void {
+  return () => {
+    db.close()
+    owner.release()
+  }
+}
+
+function refuseFolder(file: string): void {
+  if (!statSync(file, { throwIfNoEntry: false })?.isDirectory()) return
+  throw new PosthornError('store_missing', `${file} is a folder; name a file for the database.`)
+}

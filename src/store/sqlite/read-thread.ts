@@ -1,0 +1,79 @@
+import { Worker } from 'node:worker_threads'
+import { PosthornError } from '../../core/errors.ts'
+import { fromMessage, storageFailure } from './failures.ts'
+import type { ReadAnswer, ReadMessage } from './reader.ts'
+import type { Read, ReadName, Reads } from './reads.ts'
+
+type Waiting = Readonly<{ resolve: (value: unknown) => void; reject: (error: Error) => void }>
+
+const readsWaitingMax = 1_000
+
+const restartMs = 1_000
+
+/** The event loop's end of the reader thread. A thread that died is started anew. */
+export class ReadThread {
+  readonly #file: string
+  readonly #waiting = new Map<number, Waiting>()
+  #worker: Worker | null = null
+  #lastId = 0
+  #closed = false
+
+  constructor(file: string) {
+    this.#file = file
+    // From the beginning, whether anybody reads or not: the thread also keeps the log short.
+    this.#worker = this.#start()
+  }
+
+  call<Name extends ReadName>(name: Name, request: Reads[Name]['request']): Promise<Reads[Name]['answer']> {
+    if (this.#closed) return Promise.reject(new PosthornError('shutting_down', 'The store is closed.'))
+    if (this.#waiting.size >= readsWaitingMax) {
+      return Promise.reject(new PosthornError('store_unavailable', 'Too many reads wait for the database; try again.'))
+    }
+    this.#worker ??= this.#start()
+    const worker = this.#worker
+    const id = ++this.#lastId
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve: (value) => resolve(value as Reads[Name]['answer']), reject })
+      worker.postMessage({ id, read: { name, request } as Read } satisfies ReadMessage)
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const worker = this.#worker
+    if (worker === null) return
+    this.#worker = null
+    const ended = new Promise((resolve) => worker.once('exit', resolve))
+    worker.postMessage('close')
+    await ended
+  }
+
+  #restart(): void {
+    if (!this.#closed) this.#worker ??= this.#start()
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./reader.ts', import.meta.url), { workerData: { file: this.#file } })
+    worker.on('message', (answer: ReadAnswer) => {
+      const waiting = this.#waiting.get(answer.id)
+      this.#waiting.delete(answer.id)
+      if ('failure' in answer) waiting?.reject(fromMessage(answer.failure))
+      else waiting?.resolve(answer.value)
+    })
+    let cause: unknown = null
+    worker.on('error', (error) => {
+      cause = error
+    })
+    worker.on('exit', () => {
+      if (this.#worker === worker) this.#worker = null
+      const failure =
+        storageFailure(cause) ??
+        new PosthornError('store_unavailable', 'The database could not be read; try again.', { cause })
+      for (const waiting of this.#waiting.values()) waiting.reject(failure)
+      this.#waiting.clear()
+      if (!this.#closed) setTimeout(() => this.#restart(), restartMs).unref()
+    })
+    worker.unref()
+    return worker
+  }
+}

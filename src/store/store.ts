@@ -1,0 +1,190 @@
+import type { Attempt } from '../core/attempt.ts'
+import type { Breaker } from '../core/circuit-breaker.ts'
+import type { Delivery, DeliveryStatus, Processing } from '../core/delivery.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import type { Event } from '../core/event.ts'
+import type { Reason } from '../core/outcome.ts'
+
+/**
+ * Where events are kept. The rows are the queue: there is no second place that can disagree with them.
+ *
+ * Every promise holds for every adapter and is checked by test/contracts/store.ts. Every write takes a batch and
+ * resolves when it is durable. A write that cannot be made durable rejects with a PosthornError whose code begins
+ * with `store_`, and then none of it was kept, unless the store itself ended meanwhile. Instants are epoch milliseconds, passed in.
+ */
+export interface Store {
+  // ── The pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /**
+   * Keeps events and their deliveries, all of one call or none of it. Order of acceptance is the order of calls and,
+   * inside a call, of the batch.
+   *
+   * An arrival whose idempotency key is known answers with the first event when the fingerprint is the same. With
+   * another fingerprint it is a conflict: then nothing of the call is kept and only the conflicts are told.
+   *
+   * A delivery that asks to be claimed is born `processing` under the lease, if its lane is free. In a lane that is
+   * not free it waits behind the others, however it asked. A delivery to an endpoint that was removed meanwhile is
+   * kept as `failed` with reason `endpoint_deleted`.
+   */
+  append(arrivals: readonly Arrival[]): Promise<Appended>
+
+  /**
+   * Takes due work under a lease: pending deliveries of one endpoint, longest due first, or the named ones whether
+   * due or not. Only the head of an ordered lane can be taken. What is claimed reads `processing` and is given to
+   * nobody else before its lease ends; a delivery whose lease ended comes back with `recovered`.
+   */
+  claim(request: ClaimRequest): Promise<ClaimAnswer>
+
+  /**
+   * The only way a delivery changes. A change applies if the delivery still has the version before the new one;
+   * otherwise it is stale and changes nothing. Its attempt, if any, goes to the attempt log with it. When a change
+   * ends the head of an ordered lane, the next in line becomes due, or, with `claimNext`, is claimed and returned.
+   */
+  commit(changes: readonly Change[]): Promise<readonly ChangeResult[]>
+
+  /** Moves the end of the leases of these deliveries, if they are still `processing` with this version. */
+  renew(leases: readonly LeaseRenewal[]): Promise<void>
+
+  /** For every endpoint with pending deliveries that are not behind another, or with lapsed leases: when the first is due. */
+  backlog(now: number): Promise<readonly Backlog[]>
+
+  /** Pulls due times later than `latestDueAt` back to it, for one endpoint; answers how many. */
+  pullBack(endpointId: string, latestDueAt: number): Promise<number>
+
+  // ── The endpoint catalogue ──────────────────────────────────────────────────────────────────────────────────────
+
+  /** Creates or replaces. Secrets are encrypted at rest. */
+  putEndpoint(endpoint: Endpoint): Promise<void>
+  /** Takes it out of the catalogue. Its deliveries stay until `endPending` has ended them. */
+  removeEndpoint(id: string): Promise<void>
+  listEndpoints(): Promise<readonly Endpoint[]>
+  /**
+   * Ends at most `limit` deliveries of an endpoint as failed that are pending, or whose lease has lapsed; answers how
+   * many. 0 means: none is left.
+   */
+  endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): Promise<number>
+  /** The breaker and hold of endpoints, kept so that they survive a restart. */
+  putConditions(conditions: readonly Condition[]): Promise<void>
+  listConditions(): Promise<readonly Condition[]>
+
+  // ── The record ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  getEvent(id: string): Promise<Event | null>
+  listEvents(query: EventQuery): Promise<Page<EventSummary>>
+  getDelivery(id: string): Promise<DeliveryRecord | null>
+  /** The newest 500, oldest first. */
+  listAttempts(deliveryId: string): Promise<readonly Attempt[]>
+  /** Newest first. */
+  listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>>
+
+  // ── The store itself ────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Deletes idempotency keys that ended before `now`, at most `limit`; answers how many. */
+  pruneKeys(now: number, limit: number): Promise<number>
+  /** Whether the last write was kept; `problem` is a sentence for a person. Turns healthy again by itself. */
+  health(): StoreHealth
+  /** Writes what is under way, then closes. May be called twice. */
+  close(): Promise<void>
+}
+
+export type Arrival = Readonly<{
+  event: Event
+  idempotency: Idempotency | null
+  deliveries: readonly NewDelivery[]
+}>
+
+export type Idempotency = Readonly<{ key: string; fingerprint: string; expiresAt: number }>
+
+export type NewDelivery = Readonly<{
+  id: string
+  endpointId: string
+  lane: string | null
+  /** Not before this, if it has to wait. */
+  dueAt: number
+  /** When the lease ends if the dispatcher wants it at once; null when it is to wait. */
+  leaseEndsAt: number | null
+}>
+
+export type Appended =
+  | Readonly<{ kind: 'kept'; items: readonly AppendedItem[] }>
+  /** Indexes into the batch of the arrivals that re-used a key for something else. */
+  | Readonly<{ kind: 'conflict'; conflicts: readonly number[] }>
+
+export type AppendedItem = Readonly<{
+  eventId: string
+  deliveries: number
+  duplicate: boolean
+  /** Which of the arrival's deliveries were claimed, in their order. Empty for a duplicate. */
+  claimed: readonly boolean[]
+}>
+
+/** Work in hand: a claimed delivery with its event. */
+export type Claim = Readonly<{ delivery: Processing; event: Event; recovered: boolean }>
+
+export type ClaimRequest = Readonly<{
+  /** Either what is due at one endpoint, or these deliveries. */
+  from: Readonly<{ endpointId: string }> | Readonly<{ deliveryIds: readonly string[] }>
+  now: number
+  leaseEndsAt: number
+  limit: number
+  /** Stop when the bodies are larger than this in sum; at least one is returned. */
+  bytesMax: number
+}>
+
+export type ClaimAnswer = Readonly<{
+  claims: readonly Claim[]
+  /** When the next pending delivery of the endpoint is due (may be in the past); null: none waits. */
+  nextDueAt: number | null
+}>
+
+export type Change = Readonly<{
+  /** The delivery as it shall be; its version is one more than the one it was claimed or read with. */
+  to: Delivery
+  attempt: Attempt | null
+  /** When the lease of the lane's next delivery ends if the dispatcher wants it at once; null to leave it waiting. */
+  claimNext: number | null
+}>
+
+export type ChangeResult =
+  | Readonly<{ kind: 'applied'; next: Claim | null; released: boolean }>
+  | Readonly<{ kind: 'stale' }>
+
+export type LeaseRenewal = Readonly<{ deliveryId: string; version: number; leaseEndsAt: number }>
+
+export type Backlog = Readonly<{ endpointId: string; nextDueAt: number }>
+
+export type Condition = Readonly<{ endpointId: string; breaker: Breaker; heldUntil: number | null }>
+
+export type Page<T> = Readonly<{ items: readonly T[]; next: string | null }>
+
+export type EventSummary = Readonly<Omit<Event, 'body' | 'dataOffset'> & { size: number; deliveries: number }>
+
+/** A delivery as people see it, with what they want to know of its event. */
+export type DeliveryRecord = Readonly<{ delivery: Delivery; type: string; tenant: string; key: string | null }>
+
+export type EventQuery = Readonly<{
+  tenant?: string
+  type?: string
+  /** receivedAt >= from, < to. */
+  from?: number
+  to?: number
+  limit: number
+  cursor?: string
+}>
+
+export type DeliveryQuery = Readonly<{
+  tenant?: string
+  status?: DeliveryStatus
+  endpointId?: string
+  eventId?: string
+  type?: string
+  reason?: Reason
+  /** Text that occurs in lastError. */
+  error?: string
+  from?: number
+  to?: number
+  limit: number
+  cursor?: string
+}>
+
+export type StoreHealth = Readonly<{ writable: boolean; problem: string | null }>

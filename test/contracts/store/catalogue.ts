@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { closedBreaker } from '../../../src/core/circuit-breaker.ts'
+import type { Claim } from '../../../src/store/store.ts'
+import { anArrival, retryAt, t0 } from '../../support/builders.ts'
+import { claimDue, lease, type Promised, withEndpoint } from './promises.ts'
+
+export function catalogueContract(promise: Promised): void {
+  promise('keeps endpoints with their secrets', async (store, under) => {
+    const endpoint = await withEndpoint(store)
+    const changed = { ...endpoint, description: 'changed', status: 'paused' as const }
+    await store.putEndpoint(changed)
+    assert.deepEqual(await (await under.reopen()).listEndpoints(), [changed])
+  })
+
+  promise('keeps breakers and holds', async (store, under) => {
+    const endpoint = await withEndpoint(store)
+    const condition = {
+      endpointId: endpoint.id,
+      breaker: { state: 'open', openedAt: t0, until: t0 + 9 } as const,
+      heldUntil: t0 + 5,
+    }
+    await store.putConditions([{ ...condition, breaker: closedBreaker }])
+    await store.putConditions([condition])
+    assert.deepEqual(await (await under.reopen()).listConditions(), [condition])
+  })
+
+  promise('ends the pending deliveries of a removed endpoint, in chunks, those behind others too', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const lane = 'all'
+    await store.append([
+      ...Array.from({ length: 3 }, () => anArrival(endpoint)),
+      ...Array.from({ length: 3 }, () => anArrival(endpoint, { delivery: { lane } })),
+    ])
+    await store.removeEndpoint(endpoint.id)
+    assert.deepEqual(await store.listEndpoints(), [])
+    const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, now: t0 + 1, limit: 4 }
+    assert.deepEqual(
+      [await store.endPending(request), await store.endPending(request), await store.endPending(request)],
+      [4, 2, 0],
+    )
+    const { items } = await store.listDeliveries({ status: 'failed', endpointId: endpoint.id, limit: 10 })
+    assert.equal(items.length, 6)
+  })
+
+  promise('ends what lapsed in the hands of nobody, and leaves no date for another try', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint), anArrival(endpoint)])
+    const [waiting, lapsed] = (await claimDue(store, endpoint)).claims as [Claim, Claim]
+    await store.commit([{ to: retryAt(waiting.delivery, t0 + 9e9), attempt: null, claimNext: null }])
+    await store.removeEndpoint(endpoint.id)
+    const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, limit: 10 }
+    assert.equal(await store.endPending({ ...request, now: lease - 1 }), 1)
+    assert.equal(await store.endPending({ ...request, now: lease }), 1)
+    for (const { delivery } of [waiting, lapsed]) {
+      const record = await store.getDelivery(delivery.id)
+      assert.equal(record?.delivery.status, 'failed')
+      assert.equal(record?.delivery.retryAfter, null)
+    }
+  })
+
+  promise('a lane of a removed endpoint that is ended half-way is found again', async (store, under) => {
+    const endpoint = await withEndpoint(store)
+    await store.append(Array.from({ length: 10 }, () => anArrival(endpoint, { delivery: { lane: 'all' } })))
+    await store.removeEndpoint(endpoint.id)
+    const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, now: t0 + 1 }
+    assert.equal(await store.endPending({ ...request, limit: 4 }), 4)
+    const again = await under.reopen()
+    assert.deepEqual(
+      (await again.backlog(t0 + 1)).map(({ endpointId }) => endpointId),
+      [endpoint.id],
+    )
+    assert.equal(await again.endPending({ ...request, limit: 100 }), 6)
+  })
+}

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import type { Attempt } from '../../../src/core/attempt.ts'
+import type { Claim } from '../../../src/store/store.ts'
+import { anArrival, delivered, retryAt, t0 } from '../../support/builders.ts'
+import { claimDue, lease, only, type Promised, withEndpoint } from './promises.ts'
+
+export function claimContract(promise: Promised): void {
+  promise('gives due work, longest due first, and nothing that is not due', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const at = (dueAt: number) => anArrival(endpoint, { delivery: { dueAt } })
+    const [late, early, future] = [at(t0 + 1), at(t0 - 5), at(t0 + 500)]
+    await store.append([late, early, future])
+    const { claims, nextDueAt } = await claimDue(store, endpoint)
+    assert.deepEqual(
+      claims.map((claim) => claim.delivery.id),
+      [early.deliveries[0]!.id, late.deliveries[0]!.id],
+    )
+    assert.equal(nextDueAt, t0 + 500)
+    assert.deepEqual(
+      claims.map((claim) => claim.event.id),
+      [early.event.id, late.event.id],
+    )
+  })
+
+  promise('gives each delivery to one claimer only', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append(Array.from({ length: 50 }, () => anArrival(endpoint)))
+    const answers = await Promise.all(Array.from({ length: 10 }, () => claimDue(store, endpoint, { limit: 20 })))
+    const claimed = answers.flatMap((answer) => answer.claims.map((claim) => claim.delivery.id))
+    assert.equal(claimed.length, 50)
+    assert.equal(new Set(claimed).size, 50)
+  })
+
+  promise('respects the limits of count and bytes, but always gives one', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append(Array.from({ length: 5 }, () => anArrival(endpoint, { event: { body: new Uint8Array(1_000) } })))
+    assert.equal((await claimDue(store, endpoint, { bytesMax: 1 })).claims.length, 1)
+    assert.equal((await claimDue(store, endpoint, { bytesMax: 1_500 })).claims.length, 2)
+    assert.equal((await claimDue(store, endpoint, { limit: 1 })).claims.length, 1)
+  })
+
+  promise('keeps endpoints apart', async (store) => {
+    const [a, b] = [await withEndpoint(store), await withEndpoint(store)]
+    await store.append([anArrival(a), anArrival(b)])
+    const { claims } = await claimDue(store, a)
+    assert.equal(only(claims).delivery.endpointId, a.id)
+  })
+
+  promise('refuses the commit of one that lost its lease, and flags what comes back', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint)])
+    const first = only((await claimDue(store, endpoint)).claims)
+    assert.equal(first.recovered, false)
+    assert.deepEqual((await claimDue(store, endpoint, { now: lease - 1 })).claims, [])
+    const second = only((await claimDue(store, endpoint, { now: lease, leaseEndsAt: lease + 60_000 })).claims)
+    assert.equal(second.recovered, true)
+    assert.equal(only(await store.commit([delivered(first)])).kind, 'stale')
+    assert.equal(only(await store.commit([delivered(second)])).kind, 'applied')
+    assert.equal(only(await store.commit([delivered(second)])).kind, 'stale')
+  })
+
+  promise('a renewed lease lasts longer, unless it was lost before', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint)])
+    const { delivery } = only((await claimDue(store, endpoint)).claims)
+    await store.renew([{ deliveryId: delivery.id, version: delivery.version, leaseEndsAt: lease + 1_000 }])
+    assert.deepEqual((await claimDue(store, endpoint, { now: lease })).claims, [])
+    await store.renew([{ deliveryId: delivery.id, version: delivery.version - 1, leaseEndsAt: lease + 9_000 }])
+    assert.equal((await claimDue(store, endpoint, { now: lease + 1_000 })).claims.length, 1)
+  })
+
+  promise('keeps retries, outcomes and the attempt log over a restart', async (store, under) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint), anArrival(endpoint)])
+    const [one, two] = (await claimDue(store, endpoint)).claims as [Claim, Claim]
+    const attempt: Attempt = {
+      number: 1,
+      startedAt: t0 + 3,
+      tookMs: 7,
+      outcome: 'unavailable',
+      statusCode: 503,
+      error: 'HTTP 503',
+      responseHeaders: { 'retry-after': '5' },
+      responseBody: 'no \u{1f4ef}',
+    }
+    const retry = { to: retryAt(one.delivery, t0 + 5_000), attempt, claimNext: null }
+    assert.deepEqual(
+      (await store.commit([retry, delivered(two)])).map((result) => result.kind),
+      ['applied', 'applied'],
+    )
+    const again = await under.reopen()
+    assert.deepEqual((await again.getDelivery(one.delivery.id))?.delivery, retry.to)
+    assert.deepEqual(await again.listAttempts(one.delivery.id), [attempt])
+    assert.equal((await again.getDelivery(two.delivery.id))?.delivery.status, 'delivered')
+    assert.deepEqual((await claimDue(again, endpoint, { now: t0 + 4_999 })).claims, [])
+    assert.equal((await claimDue(again, endpoint, { now: t0 + 5_000 })).claims.length, 1)
+  })
+
+  promise('a new owner gets at once what the old one had in hand, flagged', async (store, under) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint, { delivery: { leaseEndsAt: lease } }), anArrival(endpoint)])
+    await claimDue(store, endpoint)
+    const again = await under.reopen()
+    const { claims } = await claimDue(again, endpoint)
+    assert.deepEqual(
+      claims.map((claim) => claim.recovered),
+      [true, true],
+    )
+  })
+
+  promise('takes a named delivery before it is due', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrival = anArrival(endpoint, { delivery: { dueAt: t0 + 99_000 } })
+    await store.append([arrival])
+    const deliveryIds = [arrival.deliveries[0]!.id, 'dlv_unknown']
+    assert.equal((await claimDue(store, endpoint, { from: { deliveryIds } })).claims.length, 1)
+  })
+
+  promise('tells for every endpoint with work when the first is due', async (store) => {
+    const [a, b] = [await withEndpoint(store), await withEndpoint(store)]
+    await withEndpoint(store)
+    await store.append([
+      anArrival(a, { delivery: { dueAt: t0 + 7 } }),
+      anArrival(a, { delivery: { dueAt: t0 + 3 } }),
+      anArrival(b, { delivery: { leaseEndsAt: t0 + 50 } }),
+    ])
+    assert.deepEqual(await store.backlog(t0), [{ endpointId: a.id, nextDueAt: t0 + 3 }])
+    const later = await store.backlog(t0 + 50)
+    assert.deepEqual(new Set(later.map((entry) => entry.endpointId)), new Set([a.id, b.id]))
+  })
+
+  promise('pulls due times of a clock that ran ahead back', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint, { delivery: { dueAt: t0 + 1e9 } }), anArrival(endpoint)])
+    assert.equal(await store.pullBack(endpoint.id, t0 + 10), 1)
+    assert.equal((await claimDue(store, endpoint, { now: t0 + 10 })).claims.length, 2)
+  })
+}

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { openApp } from '../../src/app.ts'
+import { loadConfig } from '../../src/config.ts'
+import { Catalogue } from '../../src/dispatch/catalogue.ts'
+import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import { IdSource } from '../../src/intake/ids.ts'
+import { Intake } from '../../src/intake/intake.ts'
+import type { Logger } from '../../src/log.ts'
+import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
+import type { Store } from '../../src/store/store.ts'
+import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
+import { openMetrics } from '../../src/upkeep/metrics.ts'
+import { openStoreFile, tempFolder } from '../support/sqlite.ts'
+
+export type Reply = Readonly<{ status: number; headers: Headers; text: string; json: Json }>
+// biome-ignore lint/suspicious/noExplicitAny: an answer is whatever the server sent; each test says what it expects
+export type Json = any
+
+export type Served = Readonly<{
+  url: string
+  /** An object is sent as JSON; text and bytes as they are. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>
+  stop(): Promise<void>
+}>
+
+/** The whole of Posthorn on a fresh SQLite file and any free port. Loopback endpoints are allowed. */
+export async function openServed(env: Record<string, string> = {}): Promise<Served> {
+  const folder = await tempFolder()
+  const app = await openApp(configOf(folder.path, env), { onFatal: assert.fail })
+  return {
+    url: app.url,
+    call: caller(app.url),
+    async stop() {
+      await app.stop()
+      await folder.remove()
+    },
+  }
+}
+
+/** A line that was logged: its fields and its words. */
+export type Logged = Readonly<{ fields: Json; message: string }>
+
+/** The server over real parts, of which a test may replace some: the store to fail, the time-outs to be short. */
+export async function openServedParts(
+  change: (parts: ServerParts) => Partial<ServerParts>,
+  timeouts: Partial<Timeouts> = {},
+  wrap: (store: Store) => Store = (store) => store,
+): Promise<Served & { logged: Logged[] }> {
+  const folder = await tempFolder()
+  const config = configOf(folder.path, {})
+  const store = wrap(await openStoreFile(config.database.path))
+  const logged: Logged[] = []
+  const write = (fields: object, message?: string) => logged.push({ fields, message: message ?? '' })
+  const log = {
+    trace: write,
+    debug: write,
+    info: write,
+    warn: write,
+    error: write,
+    fatal: write,
+    level: 'info',
+  } as unknown as Logger
+  const clock = { wall: Date.now, steady: Date.now }
+  const ids = new IdSource(0)
+  const catalogue = new Catalogue(store)
+  const metrics = openMetrics()
+  const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
+  const dispatcher = new Dispatcher({
+    ...{ store, catalogue, transport, clock, log, count: metrics.attemptSettled, random: Math.random },
+    composeTest: () => {
+      throw new Error('no test events here')
+    },
+    triesMax: 10,
+    memoryBytesMax: config.memoryBytesMax,
+  })
+  await catalogue.load()
+  await dispatcher.start()
+  const route = (tenant: string, type: string) => catalogue.route(tenant, type)
+  const intake = new Intake({ store, ids, clock, route, fresh: dispatcher, waitingBytesMax: config.intakeBytesMax })
+  const refusal = (url: string) => transport.refusal(url)
+  const parts = {
+    config,
+    store,
+    intake,
+    ids,
+    catalogue,
+    dispatcher,
+    refusal,
+    metrics,
+    log,
+    now: Date.now,
+    version: '0',
+  }
+  const server = await openServer({ ...parts, ...change(parts) }, timeouts)
+  return {
+    logged,
+    url: server.url,
+    call: caller(server.url),
+    async stop() {
+      await server.stop()
+      await dispatcher.stop(0)
+      await transport.close()
+      await store.close()
+      await folder.remove()
+    },
+  }
+}
+
+function configOf(folder: string, env: Record<string, string>) {
+  return loadConfig({
+    flags: {},
+    env: {
+      POSTHORN_PORT: '0',
+      POSTHORN_DATABASE_URL: `sqlite:${join(folder, 'posthorn.db')}`,
+      POSTHORN_ALLOW_PRIVATE: '127.0.0.1/32',
+      POSTHORN_LOG_LEVEL: 'silent',
+      ...env,
+    },
+  })
+}
+
+function caller(url: string): Served['call'] {
+  return async (method, path, body, headers = {}) => {
+    const isPlain = typeof body === 'string' || body instanceof Uint8Array
+    const sent = body === undefined ? {} : { body: isPlain ? (body as string) : JSON.stringify(body) }
+    const type: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
+    const response = await fetch(`${url}${path}`, { method, headers: { ...type, ...headers }, ...sent })
+    const text = await response.text()
+    const isJson = response.headers.get('content-type')?.includes('json') === true
+    return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : null }
+  }
+}

@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto'
+import { defaultBreaker } from '../../src/core/circuit-breaker.ts'
+import type { Pending, Processing } from '../../src/core/delivery.ts'
+import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { Event } from '../../src/core/event.ts'
+import { presets } from '../../src/core/retry-policy.ts'
+import { IdSource } from '../../src/intake/ids.ts'
+import type { Arrival, Claim, NewDelivery } from '../../src/store/store.ts'
+
+export const t0 = Date.UTC(2026, 0, 1)
+const ids = new IdSource(0)
+
+export function anId(prefix: 'evt' | 'dlv' | 'ep'): string {
+  return ids.next(prefix, t0)
+}
+
+export function aSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`
+}
+
+export function anEndpoint(given: Partial<Endpoint> = {}): Endpoint {
+  return {
+    id: anId('ep'),
+    tenant: 'default',
+    kind: 'http',
+    url: 'https://shop.example/hooks',
+    description: '',
+    types: ['*'],
+    ordering: 'none',
+    concurrency: 10,
+    rateLimit: null,
+    timeoutMs: 15_000,
+    retry: presets.webhook,
+    breaker: defaultBreaker,
+    classify: {},
+    headers: {},
+    secrets: [{ secret: aSecret(), expiresAt: null }],
+    status: 'active',
+    statusReason: null,
+    createdAt: t0,
+    updatedAt: t0,
+    ...given,
+  }
+}
+
+export function anEvent(given: Partial<Event> = {}): Event {
+  return {
+    id: anId('evt'),
+    tenant: 'default',
+    type: 'order.created',
+    key: null,
+    receivedAt: t0,
+    contentType: 'application/json',
+    headers: {},
+    body: new TextEncoder().encode('{"id":1}'),
+    dataOffset: null,
+    ...given,
+  }
+}
+
+export function aNewDelivery(endpoint: Endpoint, given: Partial<NewDelivery> = {}): NewDelivery {
+  return { id: anId('dlv'), endpointId: endpoint.id, lane: null, dueAt: t0, leaseEndsAt: null, ...given }
+}
+
+export function anArrival(
+  endpoint: Endpoint,
+  given: { event?: Partial<Event>; delivery?: Partial<NewDelivery>; idempotency?: Arrival['idempotency'] } = {},
+): Arrival {
+  return {
+    event: anEvent(given.event),
+    idempotency: given.idempotency ?? null,
+    deliveries: [aNewDelivery(endpoint, given.delivery)],
+  }
+}
+
+/** The delivery that a claim holds, delivered. */
+export function delivered({ delivery }: Claim, now = t0 + 10) {
+  const { leaseEndsAt: _, ...facts } = delivery
+  return {
+    to: { ...facts, status: 'delivered' as const, deliveredAt: now, version: delivery.version + 1, attempts: 1 },
+    attempt: null,
+    claimNext: null,
+  }
+}
+
+/** The delivery that a claim holds, to be tried again. */
+export function retryAt(delivery: Processing, dueAt: number): Pending {
+  const { leaseEndsAt: _, ...facts } = delivery
+  return { ...facts, status: 'pending', version: delivery.version + 1, dueAt, retryAfter: dueAt, attempts: 1 }
+}

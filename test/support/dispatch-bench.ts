@@ -1,0 +1,379 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import type { Clock } from '../../src/core/clock.ts'
+import type { Endpoint } from '../../src/core/endpoint.ts'
+import { PosthornError } from '../../src/core/errors.ts'
+import type { Report } from '../../src/core/outcome.ts'
+import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
+import { Catalogue } from '../../src/dispatch/catalogue.ts'
+import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import { IdSource } from '../../src/intake/ids.ts'
+import { type EventInput, Intake } from '../../src/intake/intake.ts'
+import type { Logger } from '../../src/log.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import type { DeliveryRecord, Store } from '../../src/store/store.ts'
+import type { Parcel, Transport } from '../../src/transports/transport.ts'
+import { anEndpoint, t0 } from './builders.ts'
+import { tempFolder } from './sqlite.ts'
+
+/** A dispatcher with its real parts around it, on a virtual clock; only the other end of the wire is played. */
+export type Bench = Readonly<{
+  time: VirtualTime
+  watched: WatchedStore
+  store: Store
+  catalogue: Catalogue
+  intake: Intake
+  dispatcher: Dispatcher
+  wire: ScriptedWire
+  logged: readonly string[]
+  folder: string
+  add(given?: Partial<Endpoint>): Promise<Endpoint>
+  /** Accepts one event; its id. */
+  send(given?: Partial<EventInput> & { n?: number }): Promise<string>
+  /** Resolves when nothing more happens without time going on or the wire answering. */
+  quiet(): Promise<void>
+  /** Lets time pass, in steps, with all that happens in it. */
+  pass(ms: number, stepMs?: number): Promise<void>
+  /** Every delivery, oldest first. */
+  deliveries(endpointId?: string): Promise<readonly DeliveryRecord[]>
+  /** How many deliveries there are by status. */
+  tally(endpointId?: string): Promise<Record<string, number>>
+  /** Stops, and checks that nothing is held any more. Every test ends with it. */
+  stop(graceMs?: number): Promise<void>
+  /** Closes the store under the dispatcher, whatever it still holds. */
+  abandon(): Promise<void>
+  /** Stops and opens the same file anew. */
+  restart(settings?: BenchSettings): Promise<Bench>
+}>
+
+export type BenchSettings = Readonly<{
+  triesMax?: number
+  memoryBytesMax?: number
+  waitingBytesMax?: number
+  script?: Script
+  /** Where the database is; a folder of its own if not said. */
+  folder?: string
+}>
+
+/** What the other end does with a try: answers at once, later, or when the test says so. */
+export type Script = (parcel: Parcel, tries: number) => Report | Promise<Report> | 'hold'
+
+export const answered = (statusCode: number, headers: Record<string, string> = {}): Report => ({
+  kind: 'answered',
+  statusCode,
+  headers,
+  body: '',
+})
+export const unreachable = (code: string): Report => ({ kind: 'unreachable', code, message: code })
+
+/** The webhook preset's shape with exact waits: 1, 2, 4, 8 s. */
+export const exactWebhook: RetryPolicy = { ...presets.webhook, preset: null, jitter: { kind: 'ratio', ratio: 0 } }
+
+/** Steady time moves only by `pass`; the wall clock can be set apart from it. */
+export type VirtualTime = Clock & { skewMs: number; tick(ms: number): void }
+
+const times = new WeakMap<TestContext, VirtualTime>()
+
+function virtualTime(t: TestContext): VirtualTime {
+  const known = times.get(t)
+  if (known !== undefined) return known
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  let now = t0
+  const time: VirtualTime = {
+    skewMs: 0,
+    steady: () => now,
+    wall: () => now + time.skewMs,
+    tick(ms) {
+      now += ms
+      t.mock.timers.tick(ms)
+    },
+  }
+  times.set(t, time)
+  return time
+}
+
+/** One try that reached the other end. */
+export type Try = Readonly<{ parcel: Parcel; at: number; signal: AbortSignal; answer(report: Report): void }>
+
+/** The other end of the wire, and the transport to it. */
+export class ScriptedWire implements Transport {
+  readonly kind = 'http'
+  readonly tries: Try[] = []
+  /** Tries without an answer. */
+  readonly open = new Set<Try>()
+  openMax = 0
+  readonly openMaxOf = new Map<string, number>()
+  script: Script
+  readonly #steady: () => number
+
+  constructor(script: Script, steady: () => number) {
+    this.script = script
+    this.#steady = steady
+  }
+
+  deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
+    return new Promise<Report>((resolve) => {
+      const one: Try = {
+        parcel,
+        at: this.#steady(),
+        signal,
+        answer: (report) => {
+          this.open.delete(one)
+          resolve(report)
+        },
+      }
+      this.tries.push(one)
+      this.open.add(one)
+      this.#measure(parcel.endpoint.id)
+      signal.addEventListener('abort', () => one.answer({ kind: 'interrupted', message: 'interrupted' }))
+      const answer = this.script(parcel, this.tries.length)
+      if (answer !== 'hold') Promise.resolve(answer).then(one.answer)
+    })
+  }
+
+  /** Answers what is open, oldest first; `pick` leaves others alone. */
+  answerAll(report: Report, pick: (one: Try) => boolean = () => true): void {
+    for (const one of [...this.open]) if (pick(one)) one.answer(report)
+  }
+
+  triesOf(endpoint: Endpoint): readonly Try[] {
+    return this.tries.filter((one) => one.parcel.endpoint.id === endpoint.id)
+  }
+
+  openOf(endpoint: Endpoint): number {
+    let open = 0
+    for (const one of this.open) if (one.parcel.endpoint.id === endpoint.id) open += 1
+    return open
+  }
+
+  async refusal(): Promise<null> {
+    return null
+  }
+
+  async close(): Promise<void> {}
+
+  #measure(endpointId: string): void {
+    let open = 0
+    for (const one of this.open) if (one.parcel.endpoint.id === endpointId) open += 1
+    this.openMax = Math.max(this.openMax, this.open.size)
+    this.openMaxOf.set(endpointId, Math.max(this.openMaxOf.get(endpointId) ?? 0, open))
+  }
+}
+
+type StoreCall = Exclude<keyof Store, 'health'>
+
+/** The real store, whose calls can be counted, refused and held up. */
+export class WatchedStore {
+  readonly store: Store
+  pending = 0
+  /** Told of every call before it is passed on. */
+  onCall: (name: StoreCall, args: readonly unknown[]) => void = () => {}
+  readonly #counts = new Map<string, number>()
+  readonly #refused = new Set<StoreCall>()
+  readonly #gates = new Map<StoreCall, Promise<void>>()
+
+  constructor(real: Store) {
+    this.store = new Proxy(real, {
+      get: (target, name: keyof Store) => {
+        if (name === 'health') return () => target.health()
+        const call = target[name].bind(target) as (...args: unknown[]) => Promise<unknown>
+        return (...args: unknown[]) => this.#run(name, call, args)
+      },
+    })
+  }
+
+  calls(name: StoreCall): number {
+    return this.#counts.get(name) ?? 0
+  }
+
+  refuse(...names: StoreCall[]): void {
+    for (const name of names) this.#refused.add(name)
+  }
+
+  mend(): void {
+    this.#refused.clear()
+  }
+
+  /** Holds calls of this name back until the answer is called. */
+  hold(name: StoreCall): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#gates.set(name, promise)
+    return () => {
+      this.#gates.delete(name)
+      resolve()
+    }
+  }
+
+  async #run(name: StoreCall, call: (...args: unknown[]) => Promise<unknown>, args: unknown[]): Promise<unknown> {
+    this.#counts.set(name, this.calls(name) + 1)
+    this.onCall(name, args)
+    await this.#gates.get(name)
+    this.pending += 1
+    try {
+      if (this.#refused.has(name)) throw new PosthornError('store_full', 'The disk is full (played by the test).')
+      return await call(...args)
+    } finally {
+      this.pending -= 1
+    }
+  }
+}
+
+const calmTurns = 8
+
+export async function openBench(t: TestContext, settings: BenchSettings = {}): Promise<Bench> {
+  const time = virtualTime(t)
+  const folder = settings.folder ?? (await ownFolder(t))
+  const opened = await openSqliteStore({
+    file: join(folder, 'posthorn.db'),
+    key: null,
+    onFatal: (error) => {
+      throw error
+    },
+  })
+  const watched = new WatchedStore(opened.store)
+  const { store } = watched
+  const ids = new IdSource(opened.lastNumber)
+  const catalogue = new Catalogue(store)
+  await catalogue.load()
+  const wire = new ScriptedWire(settings.script ?? (() => answered(200)), time.steady)
+  const logged: string[] = []
+  const dispatcher = new Dispatcher({
+    store,
+    catalogue,
+    transport: wire,
+    clock: time,
+    random: () => 0.5,
+    log: logInto(logged),
+    count: () => {},
+    composeTest: () => {
+      throw new Error('no try-outs here')
+    },
+    triesMax: settings.triesMax ?? 1_000,
+    memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
+  })
+  const route = (tenant: string, type: string) => catalogue.route(tenant, type)
+  const waitingBytesMax = settings.waitingBytesMax ?? 64 * 1024 * 1024
+  const intake = new Intake({ store, ids, clock: time, route, fresh: dispatcher, waitingBytesMax })
+  await dispatcher.start()
+
+  let stopped = false
+  const bench: Bench = {
+    ...{ time, watched, store, catalogue, intake, dispatcher, wire, logged, folder },
+    async add(given) {
+      const endpoint = anEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
+      await catalogue.put(endpoint)
+      return endpoint
+    },
+    async send(given) {
+      const answer = await intake.accept([anInput(given)])
+      if (answer.kind !== 'accepted') throw new Error(answer.kind)
+      return answer.items[0]!.id
+    },
+    quiet: () => quiet(watched),
+    async pass(ms, stepMs = ms) {
+      for (let left = ms; left > 0; left -= stepMs) {
+        time.tick(Math.min(stepMs, left))
+        await quiet(watched)
+      }
+    },
+    deliveries: (endpointId) => allDeliveries(store, endpointId),
+    async tally(endpointId) {
+      const records = await allDeliveries(store, endpointId)
+      const counts: Record<string, number> = {}
+      for (const { delivery } of records) counts[delivery.status] = (counts[delivery.status] ?? 0) + 1
+      return counts
+    },
+    async stop(graceMs = 0) {
+      if (stopped) return
+      stopped = true
+      intake.stop()
+      await stopInTime(bench, graceMs).finally(() => opened.store.close())
+    },
+    async abandon() {
+      stopped = true
+      await opened.store.close()
+    },
+    async restart(changed = {}) {
+      await bench.stop()
+      return openBench(t, { ...settings, folder, ...changed })
+    },
+  }
+  benches.get(folder)?.push(bench)
+  return bench
+}
+
+/** Benches by the folder that they share, one after another. */
+const benches = new Map<string, Bench[]>()
+
+async function ownFolder(t: TestContext): Promise<string> {
+  const { path, remove } = await tempFolder()
+  const opened: Bench[] = []
+  benches.set(path, opened)
+  t.after(async () => {
+    const ends = await Promise.allSettled(opened.map((bench) => bench.stop()))
+    await remove()
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
+  })
+  return path
+}
+
+export function anInput({ n = 0, ...given }: Partial<EventInput> & { n?: number } = {}): EventInput {
+  return {
+    type: 'order.created',
+    tenant: 'default',
+    key: null,
+    headers: {},
+    content: { kind: 'raw', bytes: Buffer.from(JSON.stringify({ n })), type: 'application/json' },
+    idempotency: null,
+    ...given,
+  }
+}
+
+/** The `n` that the event was sent with. */
+export function numberIn(parcel: Parcel): number {
+  return JSON.parse(Buffer.from(parcel.event.body).toString()).n
+}
+
+async function quiet(watched: WatchedStore): Promise<void> {
+  for (let calm = 0; calm < calmTurns; calm += 1) {
+    await new Promise((resolve) => setImmediate(resolve))
+    if (watched.pending > 0) calm = -1
+  }
+}
+
+async function stopInTime(bench: Bench, graceMs: number): Promise<void> {
+  let isOver = false
+  const stopping = bench.dispatcher.stop(graceMs).then(() => {
+    isOver = true
+  })
+  const turnMs = Math.max(1, graceMs / 10)
+  for (let turns = 0; turns < 10_000; turns += 1) {
+    await bench.quiet()
+    if (isOver) break
+    bench.time.tick(turnMs)
+  }
+  assert.ok(isOver, 'the dispatcher does not stop')
+  await stopping
+  assert.deepEqual(bench.dispatcher.load(), { inFlight: 0, queued: 0, bytes: 0 }, 'something is still held')
+}
+
+async function allDeliveries(store: Store, endpointId: string | undefined): Promise<readonly DeliveryRecord[]> {
+  const found: DeliveryRecord[] = []
+  let cursor: string | null | undefined
+  while (cursor !== null) {
+    const which = endpointId === undefined ? {} : { endpointId }
+    const page = await store.listDeliveries({ ...which, limit: 500, ...(cursor === undefined ? {} : { cursor }) })
+    found.push(...page.items)
+    cursor = page.next
+  }
+  return found.reverse()
+}
+
+function logInto(lines: string[]): Logger {
+  const write = (_facts: unknown, words?: string): void => {
+    if (words !== undefined && words !== 'attempt.settled') lines.push(words)
+  }
+  const log = { trace: write, debug: write, info: write, warn: write, error: write, fatal: write, level: 'trace' }
+  return log as unknown as Logger
+}
