@@ -17,6 +17,8 @@ export const benchEndpoints: readonly Endpoint[] = ['a', 'b', 'c', 'd'].map((let
   tenant: defaultTenant,
   kind: 'http',
   url: 'http://127.0.0.1:9/',
+  forwardHeaders: false,
+  disableAfterMs: null,
   description: '',
   types: [type],
   ordering: 'none',
@@ -52,6 +54,7 @@ export async function appendPending({ store, lastNumber }: OpenedSqliteStore, co
         receivedAt: now,
         contentType: 'application/json',
         headers: {},
+        request: null,
         body,
         dataOffset,
       }

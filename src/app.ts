@@ -15,7 +15,6 @@ import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.t
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
-import type { Transport } from './transports/transport.ts'
 import { KeyPruning } from './upkeep/key-pruning.ts'
 import { openMetrics } from './upkeep/metrics.ts'
 
@@ -94,7 +93,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
 }
 
 /** As many connections as there can be tries: nobody waits for one while its deadline runs. */
-function openTransport({ allowPrivate, concurrency }: Config): Transport {
+function openTransport({ allowPrivate, concurrency }: Config) {
   return openHttpTransport({ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency })
 }
 
@@ -126,6 +125,7 @@ function testEvents(ids: IdSource, clock: Clock) {
       receivedAt,
       contentType: 'application/json',
       headers: {},
+      request: null,
       ...envelope(content.type, receivedAt, content.data),
     }
   }

@@ -1,18 +1,29 @@
-import { Buffer } from 'node:buffer'
 import { readFileSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { z } from 'zod'
-import { formatDuration, parseDuration } from './core/duration.ts'
+import {
+  duration,
+  isLoopback,
+  kib,
+  mib,
+  oneOf,
+  optional,
+  type Reading,
+  readApiKey,
+  readDatabase,
+  readEncryptionKey,
+  readHost,
+  readRanges,
+  readUrl,
+  size,
+  whole,
+  yesOrNo,
+} from './config-values.ts'
 import { PosthornError } from './core/errors.ts'
 import { didYouMean } from './core/spelling.ts'
 
 const secondMs = 1_000
-const kib = 1024
 const dayMs = 86_400 * secondMs
-const mib = 1024 * kib
 
-/** What a setting's text means, or why it means nothing: a sentence that follows the setting's name. */
-type Reading<T> = Readonly<{ value: T }> | Readonly<{ problem: string }>
 type Setting<T> = Readonly<{
   env: string
   /** As a person would write it; null: not set. */
@@ -45,6 +56,46 @@ const settings = {
   batchBytesMax: setting('POSTHORN_BATCH_BYTES_MAX', '16MiB', size(kib, 256 * mib), 'The largest batch.'),
   intakeBytesMax: setting('POSTHORN_INTAKE_BYTES_MAX', '64MiB', size(mib, 4096 * mib), 'Waiting for disk; then 503.'),
   memoryBytesMax: setting('POSTHORN_MEMORY_BYTES_MAX', '64MiB', size(mib, 4096 * mib), 'Events held for delivery.'),
+  requestBytesMax: setting(
+    'POSTHORN_REQUEST_BYTES_MAX',
+    '64MiB',
+    size(mib, 4096 * mib),
+    'Bodies being read; then 503.',
+  ),
+  connectionsMax: setting('POSTHORN_CONNECTIONS_MAX', '10000', whole(1, 1_000_000), 'Open connections; then refused.'),
+  publicPort: setting(
+    'POSTHORN_PUBLIC_PORT',
+    '',
+    optional(whole(0, 65_535)),
+    'A second port, open to all, for `/in/*` alone.',
+  ),
+  publicHost: setting('POSTHORN_PUBLIC_HOST', '0.0.0.0', readHost, 'Where the public port listens.'),
+  handlers: setting('POSTHORN_HANDLERS', '', optional(readPath), 'A module of handlers to run inside the server.'),
+  paused: setting('POSTHORN_PAUSED', 'no', yesOrNo, '`yes` takes events in and delivers none: for after a restore.'),
+  upkeepEveryMs: setting('POSTHORN_UPKEEP_EVERY', '1h', duration(secondMs, dayMs), 'How often it tidies up.'),
+  upkeepAfterMs: setting('POSTHORN_UPKEEP_AFTER', '10m', duration(0, dayMs), 'Not before this, after a start.'),
+  keepDeliveredMs: setting('POSTHORN_KEEP_DELIVERED', '7d', duration(secondMs, 3_650 * dayMs), 'Since the delivery.'),
+  keepFailedMs: setting('POSTHORN_KEEP_FAILED', '7d', duration(secondMs, 3_650 * dayMs), 'Since the last attempt.'),
+  keepDeadLetterMs: setting(
+    'POSTHORN_KEEP_DEAD_LETTER',
+    '14d',
+    duration(secondMs, 3_650 * dayMs),
+    'Since the receipt.',
+  ),
+  keepEventMs: setting('POSTHORN_KEEP_EVENT', '7d', duration(secondMs, 3_650 * dayMs), 'An event that went to nobody.'),
+  keepReplayMs: setting('POSTHORN_KEEP_REPLAY', '30d', duration(secondMs, 3_650 * dayMs), 'A replay that has ended.'),
+  laneStuckMs: setting(
+    'POSTHORN_LANE_STUCK',
+    '15m',
+    duration(secondMs, dayMs),
+    'A lane held for longer is told about.',
+  ),
+  backlogMax: setting(
+    'POSTHORN_BACKLOG_MAX',
+    '100000',
+    whole(1, 999_999_999),
+    'More waiting deliveries are told about.',
+  ),
   graceMs: setting('POSTHORN_GRACE', '10s', duration(0, 600 * secondMs), 'What a shutdown grants tries in flight.'),
   retryBaseDelayMs: setting('RETRY_BASE_DELAY', '5s', duration(1, dayMs), 'Of the `processing` preset.'),
   retryMaxDelayMs: setting('RETRY_MAX_DELAY', '300s', duration(1, dayMs), 'Of the `processing` preset.'),
@@ -146,6 +197,10 @@ const schema = z.object(
   ),
 )
 
+function readPath(text: string): Reading<string> {
+  return text.trim() === text ? { value: text } : { problem: 'must be a path without spaces around it' }
+}
+
 function setting<T>(env: string, fallback: string, read: Setting<T>['read'], about: string): Setting<T> {
   return { env, fallback, about, secret: false, read }
 }
@@ -205,93 +260,4 @@ function clashes(config: Config): string[] {
     found.push('POSTHORN_BATCH_BYTES_MAX must not be smaller than POSTHORN_EVENT_BYTES_MAX')
   }
   return found
-}
-
-/** Whether only this machine can reach the address. */
-export function isLoopback(host: string): boolean {
-  return host.toLowerCase() === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
-}
-
-function readDatabase(text: string): Reading<Readonly<{ kind: 'sqlite'; path: string }>> {
-  if (/^postgres(ql)?:/.test(text))
-    return { problem: 'names a Postgres database, which Posthorn cannot use yet; use sqlite:' }
-  const path = /^sqlite:(?:\/\/)?(.+)$/.exec(text)?.[1]
-  if (path === undefined) return { problem: 'must be sqlite: and the path of a file, like sqlite:./data/posthorn.db' }
-  if (path === ':memory:') return { problem: 'must name a file: what is in memory only is lost with the process' }
-  return { value: { kind: 'sqlite', path } }
-}
-
-function readHost(text: string): Reading<string> {
-  const host = /^\[(.+)\]$/.exec(text)?.[1] ?? text
-  const isName = isIP(host) !== 0 || /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(host)
-  return isName ? { value: host } : { problem: 'must be an address or a host name, without a port' }
-}
-
-function readApiKey(text: string): Reading<string> {
-  const isKey = /^[\x21-\x7e]{16,512}$/.test(text)
-  return isKey ? { value: text } : { problem: 'must have 16 to 512 visible ASCII characters and no spaces' }
-}
-
-function readUrl(text: string): Reading<string> {
-  const isUrl = URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
-  return isUrl ? { value: text.replace(/\/+$/, '') } : { problem: 'must be an http:// or https:// address' }
-}
-
-function readRanges(text: string): Reading<readonly string[]> {
-  const ranges = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
-  const wrong = ranges.filter((range) => !isRange(range))
-  if (wrong.length === 0) return { value: ranges }
-  return { problem: `must be addresses or CIDR ranges like 127.0.0.1/32,10.0.0.0/8; ${wrong.join(', ')} is neither` }
-}
-
-function isRange(text: string): boolean {
-  const [address = '', bits, ...rest] = text.split('/')
-  const family = isIP(address)
-  if (family === 0 || rest.length > 0) return false
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128))
-}
-
-function readEncryptionKey(text: string): Reading<Uint8Array> {
-  const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64')
-  const isKey = key.length === 32 && (text.length === 64 || /^[\w+/-]{43}=?$/.test(text))
-  return isKey ? { value: key } : { problem: 'must be 32 bytes, in base64 or hex (openssl rand -base64 32)' }
-}
-
-function oneOf<const T extends string>(words: readonly T[]): (text: string) => Reading<T> {
-  return (text) => {
-    const word = words.find((candidate) => candidate === text)
-    return word === undefined
-      ? { problem: `must be one of ${words.join(', ')}, not ${JSON.stringify(text)}` }
-      : { value: word }
-  }
-}
-
-function whole(min: number, max: number): (text: string) => Reading<number> {
-  return (text) => {
-    const isWhole = /^\d{1,9}$/.test(text) && Number(text) >= min && Number(text) <= max
-    return isWhole
-      ? { value: Number(text) }
-      : { problem: `must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}` }
-  }
-}
-
-function size(min: number, max: number): (text: string) => Reading<number> {
-  const units: Readonly<Record<string, number>> = { '': 1, b: 1, kib: kib, mib: mib, gib: 1024 * mib }
-  return (text) => {
-    const [, digits = '', unit = ''] = /^(\d{1,12})\s*([a-z]*)$/i.exec(text) ?? []
-    const bytes = digits === '' ? Number.NaN : Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN)
-    if (bytes >= min && bytes <= max) return { value: bytes }
-    return {
-      problem: `must be a size from ${min} to ${max} bytes, like 1048576, 512KiB or 1MiB, not ${JSON.stringify(text)}`,
-    }
-  }
-}
-
-function duration(minMs: number, maxMs: number): (text: string) => Reading<number> {
-  return (text) => {
-    const ms = parseDuration(text)
-    if (ms !== null && ms >= minMs && ms <= maxMs) return { value: ms }
-    const range = `${formatDuration(minMs)} to ${formatDuration(maxMs)}`
-    return { problem: `must be a duration from ${range}, like 5s or 250ms, not ${JSON.stringify(text)}` }
-  }
 }

@@ -11,4 +11,6 @@ export type Attempt = Readonly<{
   error: string | null
   responseHeaders: Readonly<Record<string, string>> | null
   responseBody: string | null
+  /** Where a handler threw; bounded. */
+  stack: string | null
 }>

@@ -17,6 +17,8 @@ export type Breaker =
   | Readonly<{ state: 'open'; openedAt: number; until: number }>
   | Readonly<{ state: 'half_open'; openedAt: number; probeStartedAt: number }>
 
+export type BreakerState = Breaker['state']
+
 export type BreakerPolicy = Readonly<{
   threshold: number
   cooldownMs: number

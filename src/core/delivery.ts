@@ -35,6 +35,25 @@ export type DeadLetter = DeliveryFacts & Readonly<{ status: 'dead_letter'; reaso
 export type Delivery = Pending | Processing | Delivered | Failed | DeadLetter
 export type Settled = Delivered | Failed | DeadLetter
 
+/** Which deliveries are meant: all conditions hold. */
+export type DeliveryFilter = Readonly<{
+  tenant?: string
+  /** One of these. */
+  statuses?: readonly DeliveryStatus[]
+  endpointId?: string
+  eventId?: string
+  type?: string
+  reason?: Reason
+  /** Text that occurs in lastError. */
+  error?: string
+  /** receivedAt >= from, < to. */
+  from?: number
+  to?: number
+  ids?: readonly string[]
+}>
+
+export const deadStatuses = ['failed', 'dead_letter'] as const satisfies readonly DeliveryStatus[]
+
 export function isSettled(status: DeliveryStatus): boolean {
   return status === 'delivered' || status === 'failed' || status === 'dead_letter'
 }

@@ -2,6 +2,8 @@ import type { BreakerPolicy } from './circuit-breaker.ts'
 import type { Classification } from './failure-classifier.ts'
 import type { RetryPolicy } from './retry-policy.ts'
 
+export const endpointKinds = ['http', 'handler'] as const
+export type EndpointKind = (typeof endpointKinds)[number]
 export const orderings = ['none', 'key', 'endpoint'] as const
 export type Ordering = (typeof orderings)[number]
 export const endpointStatuses = ['active', 'paused', 'disabled'] as const
@@ -11,11 +13,12 @@ export type EndpointStatus = (typeof endpointStatuses)[number]
 export type SigningSecret = Readonly<{ secret: string; expiresAt: number | null }>
 
 /** Where events go, and by which rules. */
-export type Endpoint = Readonly<{
+export type Endpoint = EndpointRules & (HttpTarget | HandlerTarget)
+
+/** What every endpoint has, whatever its kind. */
+export type EndpointRules = Readonly<{
   id: string
   tenant: string
-  kind: 'http'
-  url: string
   description: string
   types: readonly string[]
   ordering: Ordering
@@ -27,7 +30,7 @@ export type Endpoint = Readonly<{
   breaker: BreakerPolicy | null
   classify: Classification
   headers: Readonly<Record<string, string>>
-  /** Newest first; never empty for http endpoints. */
+  /** Newest first; never empty for http endpoints, empty for all others. */
   secrets: readonly SigningSecret[]
   status: EndpointStatus
   /** Why it is not active; null while it is. */
@@ -35,3 +38,22 @@ export type Endpoint = Readonly<{
   createdAt: number
   updatedAt: number
 }>
+
+export type HttpTarget = Readonly<{
+  kind: 'http'
+  url: string
+  /** Whether the method, query and headers that a source kept are sent on. */
+  forwardHeaders: boolean
+  /** With nothing but failures for this long it is disabled; null: never. */
+  disableAfterMs: number | null
+}>
+
+/** Code of ours, in this process. While nobody has registered it, its deliveries wait. */
+export type HandlerTarget = Readonly<{
+  kind: 'handler'
+  /** What the code registers itself by; unique within a tenant. */
+  handler: string
+}>
+
+export type HttpEndpoint = EndpointRules & HttpTarget
+export type HandlerEndpoint = EndpointRules & HandlerTarget

@@ -16,6 +16,18 @@ export type Event = Readonly<{
    * body does); null when `body` is the sender's bytes as they came.
    */
   dataOffset: number | null
+  /** How it came in, if a source took it in; null when the API did. */
+  request: InboundRequestFacts | null
+}>
+
+/** What a source keeps of a request beside its body: less hop-by-hop headers, host, cookie and authorization. */
+export type InboundRequestFacts = Readonly<{
+  /** The source's name. */
+  source: string
+  method: string
+  /** Without the question mark; empty when there was none. */
+  query: string
+  headers: Readonly<Record<string, string>>
 }>
 
 export const defaultTenant = 'default'

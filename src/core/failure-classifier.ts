@@ -29,6 +29,27 @@ export function classify(report: Report, classification: Classification, now: nu
       return { kind: 'permanent', reason: 'blocked_address', error: shortened(report.message) }
     case 'interrupted':
       return { kind: 'ours', error: shortened(report.message) }
+    case 'handled':
+      return { kind: 'delivered' }
+    case 'thrown':
+      return classifyThrown(report)
+  }
+}
+
+function classifyThrown({ verdict, message, retryAfterMs }: Extract<Report, { kind: 'thrown' }>): Outcome {
+  const error = shortened(message)
+  switch (verdict) {
+    case 'retryable':
+    case 'unavailable':
+      return {
+        kind: verdict,
+        error,
+        retryAfterMs: retryAfterMs === null ? null : Math.min(retryAfterMs, retryAfterMsMax),
+      }
+    case 'permanent':
+      return { kind: verdict, reason: 'rejected_by_handler', error }
+    case 'ours':
+      return { kind: verdict, error }
   }
 }
 

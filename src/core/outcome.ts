@@ -13,6 +13,13 @@ export type Report =
   | Readonly<{ kind: 'blocked'; message: string }>
   /** We ended the try ourselves (shutdown, lost lease): it says nothing about the endpoint. */
   | Readonly<{ kind: 'interrupted'; message: string }>
+  /** The handler returned. */
+  | Readonly<{ kind: 'handled' }>
+  /** The handler threw, rejected or outlived its deadline; `verdict` is what it said of that, `retryable` if nothing. */
+  | Readonly<{ kind: 'thrown'; verdict: Verdict; message: string; stack: string | null; retryAfterMs: number | null }>
+
+/** What a handler may say of its own failure; `ours` is `infrastructure(…)`. */
+export type Verdict = 'retryable' | 'permanent' | 'unavailable' | 'ours'
 
 export const outcomeKinds = ['delivered', 'permanent', 'retryable', 'unavailable', 'ours'] as const
 export type OutcomeKind = (typeof outcomeKinds)[number]

@@ -31,6 +31,7 @@ export async function tryOnce(
     error: outcome.kind === 'delivered' ? null : outcome.error,
     responseHeaders: answered ? report.headers : null,
     responseBody: answered ? report.body : null,
+    stack: report.kind === 'thrown' ? report.stack : null,
   }
   return { report, outcome, attempt }
 }

@@ -74,7 +74,14 @@ export class Claimer {
     this.#underway += 1
     try {
       // Half of what was set aside: the last body may be a large one.
-      const request = { from, now, leaseEndsAt: now + leaseMs, limit, bytesMax: Math.floor(bytes / 2) }
+      const request = {
+        from,
+        now,
+        leaseEndsAt: now + leaseMs,
+        limit,
+        bytesMax: Math.floor(bytes / 2),
+        suspectsAlone: work.endpoint.kind === 'handler',
+      }
       const { claims, nextDueAt } = await store.claim(request)
       for (const claim of claims) memory.force(work, claim.event.body.length)
       if (nextDueAt !== null) work.noteDue(nextDueAt)

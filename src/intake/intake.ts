@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { newborn, type Processing } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
-import type { Event } from '../core/event.ts'
+import type { Event, InboundRequestFacts } from '../core/event.ts'
 import { laneOf } from '../core/lanes.ts'
 import type { AppendedItem, Arrival, Claim, NewDelivery, Store } from '../store/store.ts'
 import { envelope } from './envelope.ts'
@@ -16,7 +16,10 @@ export type EventInput = Readonly<{
   headers: Readonly<Record<string, string>>
   /** `data` is JSON that gets the envelope; `raw` is sent on as it came. */
   content: Readonly<{ kind: 'data'; bytes: Uint8Array }> | Readonly<{ kind: 'raw'; bytes: Uint8Array; type: string }>
-  idempotency: Readonly<{ key: string; fingerprint: string }> | null
+  /** `scope` is the tenant or the source within which the key is known. */
+  idempotency: Readonly<{ scope: string; key: string; fingerprint: string; keptMs: number }> | null
+  /** How a source took it in; null: the API did. */
+  request: InboundRequestFacts | null
 }>
 
 export type Acceptance =
@@ -47,7 +50,12 @@ export type IntakeParts = Readonly<{
 }>
 
 const deliveriesPerBatchMax = 100_000
-const idempotencyKeptMs = 24 * 60 * 60 * 1000
+/** Scopes of idempotency keys; a tenant's name must not pass for a source's. */
+export const tenantScope = (tenant: string) => `tenant:${tenant}`
+export const sourceScope = (sourceId: string) => `source:${sourceId}`
+
+/** How long the API knows an idempotency key. */
+export const idempotencyKeptMs = 24 * 60 * 60 * 1000
 
 type Planned = Readonly<{ arrival: Arrival; endpoints: readonly Endpoint[] }>
 
@@ -120,6 +128,7 @@ export class Intake {
       headers,
       body: wrapped.body,
       dataOffset: wrapped.dataOffset,
+      request: input.request,
     }
     const endpoints = this.#parts.route(tenant, type)
     const deliveries = endpoints.map(
@@ -131,7 +140,10 @@ export class Intake {
         leaseEndsAt: this.#parts.fresh.reserve(endpoint, event.body.length),
       }),
     )
-    const idempotency = input.idempotency && { ...input.idempotency, expiresAt: now + idempotencyKeptMs }
+    const idempotency = input.idempotency && {
+      ...input.idempotency,
+      expiresAt: now + input.idempotency.keptMs,
+    }
     return { arrival: { event, idempotency, deliveries }, endpoints }
   }
 
@@ -151,7 +163,7 @@ export class Intake {
       const delivery = deliveries[index]
       if (delivery === undefined) return
       if (item.claimed[index] && delivery.leaseEndsAt !== null) {
-        claims.push({ delivery: bornClaimed(delivery, event, delivery.leaseEndsAt), event, recovered: false })
+        claims.push({ delivery: bornClaimed(delivery, event, delivery.leaseEndsAt), event, interruptions: 0 })
         return
       }
       // Wanted but not claimed: it waits behind another in its lane, whose end brings it up.

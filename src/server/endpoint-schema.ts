@@ -26,6 +26,7 @@ const typesMax = 100
 const descriptionLengthMax = 1_000
 const secondMs = 1_000
 const hourMs = 3_600 * secondMs
+const disableAfterDefaultMs = 5 * 24 * hourMs
 
 /** What can be said about an endpoint at any time. */
 function changeableFields(presets: Presets) {
@@ -113,6 +114,8 @@ export function newEndpoint(creation: Creation, id: string, presets: Presets, no
     tenant: creation.tenant ?? defaultTenant,
     kind: 'http',
     url: creation.url,
+    forwardHeaders: false,
+    disableAfterMs: disableAfterDefaultMs,
     description: '',
     types: ['*'],
     ordering: 'none',
@@ -136,7 +139,7 @@ export function newEndpoint(creation: Creation, id: string, presets: Presets, no
 export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now: number): Endpoint {
   return {
     ...endpoint,
-    url: change.url ?? endpoint.url,
+    ...(endpoint.kind === 'http' && change.url !== undefined && { url: change.url }),
     description: change.description ?? endpoint.description,
     types: change.types ?? endpoint.types,
     ordering: change.ordering ?? endpoint.ordering,
@@ -174,7 +177,7 @@ export function endpointShown(endpoint: Endpoint): Record<string, unknown> {
     id: endpoint.id,
     tenant: endpoint.tenant,
     kind: endpoint.kind,
-    url: endpoint.url,
+    ...(endpoint.kind === 'http' ? { url: endpoint.url } : { handler: endpoint.handler }),
     description: endpoint.description,
     types: endpoint.types,
     ordering: endpoint.ordering,

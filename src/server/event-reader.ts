@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import { defaultTenant } from '../core/event.ts'
 import { eventTypeProblem } from '../core/routing.ts'
-import type { EventInput } from '../intake/intake.ts'
+import { type EventInput, idempotencyKeptMs, tenantScope } from '../intake/intake.ts'
 import { type Member, type Range, stringAt, valueAt } from '../intake/json-scan.ts'
 import { plainValue } from './json.ts'
 import { type FieldError, Problem, validationProblem } from './problem.ts'
@@ -142,12 +142,22 @@ function traceparentOf(value: string | string[] | undefined): string | null {
   return isValid ? text : null
 }
 
+type SentEvent = Omit<EventInput, 'idempotency' | 'request'>
+
 /** The event as the intake takes it. The trace is no part of its fingerprint: a repeat has a trace of its own. */
-export function inputOf(event: Omit<EventInput, 'idempotency'>, facts: RequestFacts): EventInput {
-  const { idempotencyKey, traceparent } = facts
-  const idempotency = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint: fingerprintOf(event) }
-  if (traceparent === null || event.headers.traceparent !== undefined) return { ...event, idempotency }
-  return { ...event, headers: { ...event.headers, traceparent }, idempotency }
+export function inputOf(event: SentEvent, { idempotencyKey, traceparent }: RequestFacts): EventInput {
+  const idempotency =
+    idempotencyKey === null
+      ? null
+      : {
+          scope: tenantScope(event.tenant),
+          key: idempotencyKey,
+          fingerprint: fingerprintOf(event),
+          keptMs: idempotencyKeptMs,
+        }
+  const isTraced = traceparent !== null && event.headers.traceparent === undefined
+  const headers = isTraced ? { ...event.headers, traceparent } : event.headers
+  return { ...event, headers, idempotency, request: null }
 }
 
 /** The key in the header and the one in the event must not contradict each other. */
@@ -159,7 +169,7 @@ export function agreedKey(inHeader: string | null, inEvent: string | null): stri
   return inHeader ?? inEvent
 }
 
-function fingerprintOf({ type, tenant, key, headers, content }: Omit<EventInput, 'idempotency'>): string {
+function fingerprintOf({ type, tenant, key, headers, content }: SentEvent): string {
   const sorted = Object.entries(headers).sort(([a], [b]) => (a < b ? -1 : 1))
   const raw = content.kind === 'raw' ? content.type : null
   const head = JSON.stringify([type, tenant, key, sorted, raw, hash('sha256', content.bytes, 'hex')])

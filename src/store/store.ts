@@ -1,9 +1,12 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Breaker } from '../core/circuit-breaker.ts'
-import type { Delivery, DeliveryStatus, Processing } from '../core/delivery.ts'
+import type { Delivery, DeliveryFilter, Processing } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
+import type { RegistryStore } from './registry-store.ts'
+import type { ReplayStore } from './replay-store.ts'
+import type { UpkeepStore } from './upkeep-store.ts'
 
 /**
  * Where events are kept. The rows are the queue: there is no second place that can disagree with them.
@@ -12,7 +15,7 @@ import type { Reason } from '../core/outcome.ts'
  * resolves when it is durable. A write that cannot be made durable rejects with a PosthornError whose code begins
  * with `store_`, and then none of it was kept, unless the store itself ended meanwhile. Instants are epoch milliseconds, passed in.
  */
-export interface Store {
+export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   // ── The pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 
   /**
@@ -31,7 +34,8 @@ export interface Store {
   /**
    * Takes due work under a lease: pending deliveries of one endpoint, longest due first, or the named ones whether
    * due or not. Only the head of an ordered lane can be taken. What is claimed reads `processing` and is given to
-   * nobody else before its lease ends; a delivery whose lease ended comes back with `recovered`.
+   * nobody else before its lease ends. A delivery whose lease ended without an outcome comes back with the count of
+   * such ends in `interruptions`. With `suspectsAlone` one with interruptions is never claimed together with others.
    */
   claim(request: ClaimRequest): Promise<ClaimAnswer>
 
@@ -79,8 +83,6 @@ export interface Store {
 
   // ── The store itself ────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Deletes idempotency keys that ended before `now`, at most `limit`; answers how many. */
-  pruneKeys(now: number, limit: number): Promise<number>
   /** Whether the last write was kept; `problem` is a sentence for a person. Turns healthy again by itself. */
   health(): StoreHealth
   /** Writes what is under way, then closes. May be called twice. */
@@ -93,7 +95,8 @@ export type Arrival = Readonly<{
   deliveries: readonly NewDelivery[]
 }>
 
-export type Idempotency = Readonly<{ key: string; fingerprint: string; expiresAt: number }>
+/** A key is known within its scope: a tenant, or a source. */
+export type Idempotency = Readonly<{ scope: string; key: string; fingerprint: string; expiresAt: number }>
 
 export type NewDelivery = Readonly<{
   id: string
@@ -119,7 +122,7 @@ export type AppendedItem = Readonly<{
 }>
 
 /** Work in hand: a claimed delivery with its event. */
-export type Claim = Readonly<{ delivery: Processing; event: Event; recovered: boolean }>
+export type Claim = Readonly<{ delivery: Processing; event: Event; interruptions: number }>
 
 export type ClaimRequest = Readonly<{
   /** Either what is due at one endpoint, or these deliveries. */
@@ -129,6 +132,8 @@ export type ClaimRequest = Readonly<{
   limit: number
   /** Stop when the bodies are larger than this in sum; at least one is returned. */
   bytesMax: number
+  /** Default false. */
+  suspectsAlone?: boolean
 }>
 
 export type ClaimAnswer = Readonly<{
@@ -172,19 +177,6 @@ export type EventQuery = Readonly<{
   cursor?: string
 }>
 
-export type DeliveryQuery = Readonly<{
-  tenant?: string
-  status?: DeliveryStatus
-  endpointId?: string
-  eventId?: string
-  type?: string
-  reason?: Reason
-  /** Text that occurs in lastError. */
-  error?: string
-  from?: number
-  to?: number
-  limit: number
-  cursor?: string
-}>
+export type DeliveryQuery = DeliveryFilter & Readonly<{ limit: number; cursor?: string }>
 
 export type StoreHealth = Readonly<{ writable: boolean; problem: string | null }>

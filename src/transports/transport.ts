@@ -1,4 +1,4 @@
-import type { Endpoint } from '../core/endpoint.ts'
+import type { Endpoint, EndpointKind } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import type { Report } from '../core/outcome.ts'
 
@@ -18,7 +18,7 @@ export type Parcel = Readonly<{
  * failure classifier's business.
  */
 export interface Transport {
-  readonly kind: Endpoint['kind']
+  readonly kind: EndpointKind
 
   /**
    * Sends one parcel. Resolves within `parcel.endpoint.timeoutMs` of the call, whatever the other side does, and never
@@ -27,9 +27,15 @@ export interface Transport {
    */
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report>
 
-  /** Why this endpoint's address would be refused right now, in a sentence; null when it would not. No connection is made. */
-  refusal(url: string): Promise<string | null>
+  /**
+   * Whether there is somebody who could take a delivery now: a handler is registered, a hub is connected. While there is
+   * nobody the endpoint is held: no try, no outcome, no breaker.
+   */
+  serves(endpoint: Endpoint): boolean
 
-  /** Waits for the tries under way, then ends every connection. May be called twice and never throws. */
+  /** Calls back when the answer of `serves` may have changed for this endpoint. */
+  onServing(listener: (endpointId: string) => void): void
+
+  /** Waits for the tries under way, then lets go of everything. May be called twice and never throws. */
   close(): Promise<void>
 }

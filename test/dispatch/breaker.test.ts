@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { BreakerPolicy } from '../../src/core/circuit-breaker.ts'
-import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { HttpEndpoint } from '../../src/core/endpoint.ts'
 import { anInput, answered, type Bench, openBench, unreachable } from '../support/dispatch-bench.ts'
 
 const park: BreakerPolicy = { threshold: 3, cooldownMs: 60_000, whenOpen: 'park' }
@@ -177,7 +177,7 @@ describe('the breaker', () => {
 })
 
 /** An endpoint whose breaker has been opened by three refused tries. */
-async function opened(bench: Bench, given: Partial<Endpoint>): Promise<Endpoint> {
+async function opened(bench: Bench, given: Partial<HttpEndpoint>): Promise<HttpEndpoint> {
   const { script } = bench.wire
   bench.wire.script = () => down
   const endpoint = await bench.add(given)

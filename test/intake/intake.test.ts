@@ -43,7 +43,7 @@ describe('the intake', () => {
   test('answers a repeat under the same key with the first event, and delivers once', async (t) => {
     const bench = await openBench(t)
     await bench.add()
-    const idempotency = { key: 'order-1', fingerprint: 'a' }
+    const idempotency = { scope: 'tenant:default', key: 'order-1', fingerprint: 'a', keptMs: 86_400_000 }
     const first = await bench.send({ idempotency })
     const again = await bench.intake.accept([anInput({ idempotency }), anInput({ n: 2 })])
     assert.ok(again.kind === 'accepted')
@@ -62,9 +62,11 @@ describe('the intake', () => {
   test('a key that was used for something else refuses the whole batch and reserves nothing', async (t) => {
     const bench = await openBench(t)
     await bench.add()
-    await bench.send({ idempotency: { key: 'order-1', fingerprint: 'a' } })
+    await bench.send({ idempotency: { scope: 'tenant:default', key: 'order-1', fingerprint: 'a', keptMs: 86_400_000 } })
     await bench.quiet()
-    const other = anInput({ idempotency: { key: 'order-1', fingerprint: 'b' } })
+    const other = anInput({
+      idempotency: { scope: 'tenant:default', key: 'order-1', fingerprint: 'b', keptMs: 86_400_000 },
+    })
     const answer = await bench.intake.accept([anInput(), other, anInput()])
     assert.deepEqual(answer, { kind: 'key_reused', indexes: [1] })
     await bench.quiet()

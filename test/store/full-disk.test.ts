@@ -54,6 +54,7 @@ const attempt: Attempt = {
   error: null,
   responseHeaders: null,
   responseBody: 'x'.repeat(64_000),
+  stack: null,
 }
 
 const nothingDue = ({ endpoint }: Stage) =>

@@ -86,7 +86,7 @@ describe('query plans of the writer', () => {
     ['the next in a lane', 'ORDER BY d.position LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['the tail of a lane', 'max(position)', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['a time too far ahead', 'min(retry_after', 'INDEX deliveries_ready (endpoint_no=? AND due_at>?)'],
-    ['an idempotency key', 'SELECT fingerprint', 'PRIMARY KEY (tenant=? AND key=?)'],
+    ['an idempotency key', 'SELECT fingerprint', 'PRIMARY KEY (scope=? AND key=?)'],
   ]
   for (const [what, fragment, index] of uses) {
     test(`${what} is found by ${index}`, () => {
@@ -109,7 +109,7 @@ describe('query plans of the reader', () => {
   }
 
   test('what is failed at one endpoint is found among the dead letters', () => {
-    const plan = planOfList({ status: 'failed', endpointId: anId('ep') })
+    const plan = planOfList({ statuses: ['failed'], endpointId: anId('ep') })
     assert.match(plan, /^SEARCH d USING INDEX deliveries_dead \(status=\?/m)
     assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
   })

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { defaultBreaker } from '../../src/core/circuit-breaker.ts'
 import type { Pending, Processing } from '../../src/core/delivery.ts'
-import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { Endpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
 import type { Event } from '../../src/core/event.ts'
 import { presets } from '../../src/core/retry-policy.ts'
 import { IdSource } from '../../src/intake/ids.ts'
@@ -18,12 +18,14 @@ export function aSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`
 }
 
-export function anEndpoint(given: Partial<Endpoint> = {}): Endpoint {
+export function anEndpoint(given: Partial<HttpEndpoint> = {}): HttpEndpoint {
   return {
     id: anId('ep'),
     tenant: 'default',
     kind: 'http',
     url: 'https://shop.example/hooks',
+    forwardHeaders: false,
+    disableAfterMs: null,
     description: '',
     types: ['*'],
     ordering: 'none',
@@ -52,6 +54,7 @@ export function anEvent(given: Partial<Event> = {}): Event {
     receivedAt: t0,
     contentType: 'application/json',
     headers: {},
+    request: null,
     body: new TextEncoder().encode('{"id":1}'),
     dataOffset: null,
     ...given,

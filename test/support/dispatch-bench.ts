@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Clock } from '../../src/core/clock.ts'
-import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { Endpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
 import { PosthornError } from '../../src/core/errors.ts'
 import type { Report } from '../../src/core/outcome.ts'
 import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
@@ -28,7 +28,7 @@ export type Bench = Readonly<{
   wire: ScriptedWire
   logged: readonly string[]
   folder: string
-  add(given?: Partial<Endpoint>): Promise<Endpoint>
+  add(given?: Partial<HttpEndpoint>): Promise<HttpEndpoint>
   /** Accepts one event; its id. */
   send(given?: Partial<EventInput> & { n?: number }): Promise<string>
   /** Resolves when nothing more happens without time going on or the wire answering. */
@@ -111,6 +111,12 @@ export class ScriptedWire implements Transport {
     this.script = script
     this.#steady = steady
   }
+
+  serves(): boolean {
+    return true
+  }
+
+  onServing(): void {}
 
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
     return new Promise<Report>((resolve) => {
@@ -326,6 +332,7 @@ export function anInput({ n = 0, ...given }: Partial<EventInput> & { n?: number 
     headers: {},
     content: { kind: 'raw', bytes: Buffer.from(JSON.stringify({ n })), type: 'application/json' },
     idempotency: null,
+    request: null,
     ...given,
   }
 }

@@ -3,7 +3,7 @@ import http, { type IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { HttpEndpoint } from '../../src/core/endpoint.ts'
 import type { Event } from '../../src/core/event.ts'
 import type { Parcel } from '../../src/transports/transport.ts'
 import { anEndpoint, anEvent } from './builders.ts'
@@ -130,7 +130,7 @@ function describe(request: http.IncomingMessage, body: Buffer): Received {
 export const testSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 
 /** A parcel for this URL; what matters to a test can be said, the rest is ordinary. */
-export function parcelFor(url: string, endpoint: Partial<Endpoint> = {}, event: Partial<Event> = {}): Parcel {
+export function parcelFor(url: string, endpoint: Partial<HttpEndpoint> = {}, event: Partial<Event> = {}): Parcel {
   return {
     deliveryId: 'dlv_1',
     attempt: 1,

@@ -12,7 +12,7 @@ test('keys that have ended are deleted, all of them, and the others stay', async
   const endpoint = anEndpoint()
   await store.putEndpoint(endpoint)
   const keyed = (key: string, expiresAt: number) =>
-    anArrival(endpoint, { idempotency: { key, fingerprint: 'f', expiresAt } })
+    anArrival(endpoint, { idempotency: { scope: 'tenant:default', key, fingerprint: 'f', expiresAt } })
   await store.append(Array.from({ length: 2_500 }, (_, n) => keyed(`old-${n}`, t0 + 1)))
   await store.append([keyed('young', t0 + 100)])
   const log = openLog({ level: 'silent', format: 'json' })

@@ -21,8 +21,12 @@ const listQuery = closedQuery({
 
 export function deliveryRoutes(app: FastifyInstance, { store, dispatcher }: ServerParts): void {
   app.get('/v1/deliveries', async (request) => {
-    const { endpoint, event, ...query } = read(listQuery, request.query)
-    const named = { ...(endpoint && { endpointId: endpoint }), ...(event && { eventId: event }) }
+    const { status, endpoint, event, ...query } = read(listQuery, request.query)
+    const named = {
+      ...(status && { statuses: [status] }),
+      ...(endpoint && { endpointId: endpoint }),
+      ...(event && { eventId: event }),
+    }
     const page = await store.listDeliveries({ ...query, ...named })
     return { items: page.items.map(deliveryShown), next: page.next }
   })

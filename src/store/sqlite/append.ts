@@ -18,8 +18,8 @@ export class Append {
     this.#db = db
     this.#endpoints = endpoints
     this.#insertEvent = db.prepare(`
-      INSERT INTO events (no, id, tenant, type, key, received_at, content_type, headers, data_offset, size, body)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      INSERT INTO events (no, id, tenant, type, key, received_at, content_type, headers, data_offset, request, size, body)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
     this.#insertDelivery = db.prepare(`
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, settled_at, reason)
@@ -29,9 +29,9 @@ export class Append {
       WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing') LIMIT 1`)
     this.#knownKey = db.prepare(`
       SELECT fingerprint, event_id, deliveries FROM idempotency_keys
-      WHERE tenant = ? AND key = ? AND expires_at > ?`)
+      WHERE scope = ? AND key = ? AND expires_at > ?`)
     this.#insertKey = db.prepare(`
-      INSERT OR REPLACE INTO idempotency_keys (tenant, key, fingerprint, event_id, deliveries, expires_at)
+      INSERT OR REPLACE INTO idempotency_keys (scope, key, fingerprint, event_id, deliveries, expires_at)
       VALUES (?, ?, ?, ?, ?, ?)`)
   }
 
@@ -51,21 +51,24 @@ export class Append {
   }
 
   #keep(row: ArrivalRow, bodies: ArrayBuffer): ItemRow | 'conflict' {
-    const [id, tenant, type, key, receivedAt, contentType, headers, dataOffset, size, bodyOffset] = row
-    const [idempotencyKey = null, fingerprint = null, expiresAt = null] = row.slice(idempotencyAt, arrivalHead)
+    const [id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, bodyOffset] = row
+    const [scope = null, idempotencyKey = null, fingerprint = null, expiresAt = null] = row.slice(
+      idempotencyAt,
+      arrivalHead,
+    )
     const deliveries = (row.length - arrivalHead) / cellsPerDelivery
     if (idempotencyKey !== null) {
-      const known = this.#knownKey.get(tenant as string, idempotencyKey, receivedAt as number)
+      const known = this.#knownKey.get(scope, idempotencyKey, receivedAt as number)
       if (known !== undefined) {
         if (known.fingerprint !== fingerprint) return 'conflict'
         return [known.event_id as string, known.deliveries as number]
       }
-      this.#insertKey.run(tenant as string, idempotencyKey, fingerprint, id as string, deliveries, expiresAt)
+      this.#insertKey.run(scope, idempotencyKey, fingerprint, id as string, deliveries, expiresAt)
     }
     const no = numberOf('evt', id as string)
     const body = new Uint8Array(bodies, bodyOffset as number, size as number)
     this.#insertEvent.run(
-      ...([no, id, tenant, type, key, receivedAt, contentType, headers, dataOffset, size, body] as Cell[]),
+      ...([no, id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, body] as Cell[]),
     )
     let claimed = ''
     for (let at = arrivalHead; at < row.length; at += cellsPerDelivery) {

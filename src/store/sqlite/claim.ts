@@ -107,7 +107,7 @@ export class ClaimWork {
     const facts = toFacts(row, 0, { eventId: event.id, endpointId })
     const interruptions = (row[interruptionsAt] as number) + (lapsed ? 1 : 0)
     this.#take.run(leaseEndsAt, interruptions, row[interruptionsAt - 1] as number)
-    return { delivery: toClaimed(facts, leaseEndsAt), event, recovered: interruptions > 0 }
+    return { delivery: toClaimed(facts, leaseEndsAt), event, interruptions }
   }
 
   renew(leases: readonly LeaseRenewal[]): void {

@@ -38,7 +38,7 @@ export class Commit {
       WHERE no = ?1 AND version = ?2 - 1`)
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
-        response_headers, response_body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+        response_headers, response_body, stack) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
     this.#laneRow = db.prepare('SELECT endpoint_no, lane, status, due_at, version FROM deliveries WHERE no = ?')
     this.#next = db.prepare(`
       SELECT ${deliveryColumns}, ${eventColumns}, d.no, d.interruptions, d.endpoint_no

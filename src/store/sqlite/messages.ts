@@ -54,9 +54,9 @@ export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: Fail
 
 /** The event's cells, where its body is in the batch's buffer, its idempotency, then five cells per delivery. */
 export type ArrivalRow = readonly Cell[]
-export const arrivalHead = 13
-/** Where the idempotency key, its fingerprint and its end are. */
-export const idempotencyAt = 10
+export const arrivalHead = 15
+/** Where the idempotency scope, the key, its fingerprint and its end are. */
+export const idempotencyAt = 11
 export const cellsPerDelivery = 5
 /** '10' : two deliveries, the first was claimed. A duplicate is the first event's id and its deliveries. */
 export type ItemRow = string | readonly [eventId: string, deliveries: number]
@@ -71,8 +71,10 @@ export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOff
     event.contentType,
     fromHeaders(event.headers),
     event.dataOffset,
+    event.request && JSON.stringify(event.request),
     event.body.length,
     bodyOffset,
+    idempotency?.scope ?? null,
     idempotency?.key ?? null,
     idempotency?.fingerprint ?? null,
     idempotency?.expiresAt ?? null,
@@ -131,7 +133,7 @@ export function packChange({ to, attempt, claimNext }: Change): ChangeRow {
   if (attempt !== null) {
     const headers = attempt.responseHeaders === null ? null : JSON.stringify(attempt.responseHeaders)
     row.push(attempt.number, attempt.startedAt, attempt.tookMs, attempt.outcome, attempt.statusCode)
-    row.push(attempt.error, headers, attempt.responseBody)
+    row.push(attempt.error, headers, attempt.responseBody, attempt.stack)
   }
   return row
 }

@@ -14,6 +14,7 @@ import {
   toDelivery,
   toEvent,
   toHeaders,
+  toRequest,
 } from './rows.ts'
 
 /** What people look at. Runs on the reader thread, so that a long page delays nobody. */
@@ -82,7 +83,7 @@ export class Reader {
     if (query.from !== undefined) where.push(['e.received_at >= ?', query.from])
     if (query.to !== undefined) where.push(['e.received_at < ?', query.to])
     const sql = `
-      SELECT e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.size,
+      SELECT e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.request, e.size,
         (SELECT count(*) FROM deliveries d WHERE d.event_no = e.no), e.no FROM events e`
     return this.#page(sql, 'e.no', where, query, (row) => ({
       id: row[0] as string,
@@ -92,8 +93,9 @@ export class Reader {
       receivedAt: row[4] as number,
       contentType: row[5] as string,
       headers: toHeaders(row[6] as string | null),
-      size: row[7] as number,
-      deliveries: row[8] as number,
+      request: toRequest(row[7] as string | null),
+      size: row[8] as number,
+      deliveries: row[9] as number,
     }))
   }
 
@@ -112,7 +114,9 @@ export class Reader {
   #listDeliveries(query: DeliveryQuery): Page<DeliveryRecord> {
     const where: Condition[] = []
     if (query.tenant !== undefined) where.push(['e.tenant = ?', query.tenant])
-    if (query.status !== undefined) where.push([`${statusSql[query.status]} AND ?`, 1])
+    if (query.statuses !== undefined) {
+      where.push([`(${query.statuses.map((status) => statusSql[status]).join(' OR ')}) AND ?`, 1])
+    }
     if (query.endpointId !== undefined) {
       where.push(['d.endpoint_no = (SELECT no FROM endpoints WHERE id = ?)', query.endpointId])
     }

@@ -7,8 +7,8 @@ import type { OutcomeKind, Reason } from '../../core/outcome.ts'
 export type Cell = string | number | null | Uint8Array
 
 export const eventColumns =
-  'e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.data_offset, e.body'
-export const eventCells = 9
+  'e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.data_offset, e.request, e.body'
+export const eventCells = 10
 
 export function toEvent(row: readonly Cell[], at: number): Event {
   return {
@@ -20,7 +20,8 @@ export function toEvent(row: readonly Cell[], at: number): Event {
     contentType: row[at + 5] as string,
     headers: toHeaders(row[at + 6] as string | null),
     dataOffset: row[at + 7] as number | null,
-    body: row[at + 8] as Uint8Array,
+    request: toRequest(row[at + 8] as string | null),
+    body: row[at + 9] as Uint8Array,
   }
 }
 
@@ -88,7 +89,7 @@ export function statusCells(delivery: Delivery): readonly [number | null, number
 }
 
 export const attemptColumns =
-  'number, started_at, took_ms, outcome, status_code, error, response_headers, response_body'
+  'number, started_at, took_ms, outcome, status_code, error, response_headers, response_body, stack'
 
 export function toAttempt(row: readonly Cell[]): Attempt {
   return {
@@ -100,11 +101,16 @@ export function toAttempt(row: readonly Cell[]): Attempt {
     error: row[5] as string | null,
     responseHeaders: row[6] === null ? null : toHeaders(row[6] as string),
     responseBody: row[7] as string | null,
+    stack: row[8] as string | null,
   }
 }
 
 export function toHeaders(text: string | null): Readonly<Record<string, string>> {
   return text === null ? {} : JSON.parse(text)
+}
+
+export function toRequest(text: string | null): Event['request'] {
+  return text === null ? null : JSON.parse(text)
 }
 
 export function fromHeaders(headers: Readonly<Record<string, string>>): string | null {

@@ -2,6 +2,8 @@ import { dirname } from 'node:path'
 import type { Attempt } from '../../core/attempt.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
+import type { RegistryStore } from '../registry-store.ts'
+import type { ReplayStore } from '../replay-store.ts'
 import type {
   Appended,
   Arrival,
@@ -20,6 +22,7 @@ import type {
   Store,
   StoreHealth,
 } from '../store.ts'
+import type { UpkeepStore } from '../upkeep-store.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { makeFolder } from './folder.ts'
 import { packArrival, packChange, unpackAppended, unpackResult } from './messages.ts'
@@ -47,11 +50,14 @@ export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedS
   const writer = new WriteThread({ file, key, busyTimeoutMs }, onFatal)
   const lastNumber = await writer.opened
   const reader = new ReadThread(file)
-  return { store: new SqliteStore(writer, reader), lastNumber }
+  return { store: new SqliteStore(writer, reader) as unknown as Store, lastNumber }
 }
 
 /** The store on the event loop's side: packs, sends, unpacks. */
-class SqliteStore implements Store {
+class SqliteStore
+  implements
+    Pick<Store, Exclude<keyof Store, keyof ReplayStore | keyof RegistryStore | Exclude<keyof UpkeepStore, 'pruneKeys'>>>
+{
   readonly #writer: WriteThread
   readonly #reader: ReadThread
   #closing: Promise<void> | null = null

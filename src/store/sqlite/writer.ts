@@ -135,8 +135,8 @@ class Writer {
 
 function pruneKeys(db: DatabaseSync, { now, limit }: { now: number; limit: number }): number {
   const prune = db.prepare(`
-    DELETE FROM idempotency_keys WHERE (tenant, key) IN (
-      SELECT tenant, key FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`)
+    DELETE FROM idempotency_keys WHERE (scope, key) IN (
+      SELECT scope, key FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`)
   return Number(prune.run(now, limit).changes)
 }
 

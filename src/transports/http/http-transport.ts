@@ -1,5 +1,5 @@
 import { Agent } from 'undici'
-import type { Endpoint } from '../../core/endpoint.ts'
+import type { Endpoint, HttpEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
 import type { Parcel, Transport } from '../transport.ts'
 import { openAddressGuard } from './address-guard.ts'
@@ -42,11 +42,11 @@ const afterClose: Report = { kind: 'interrupted', message: 'the transport is clo
 const late: Report = { kind: 'unreachable', code: 'DEADLINE', message: 'no answer came within the time-out' }
 
 /** Delivers over HTTP/1.1: signed, without redirects or proxies, and only to addresses that the guard lets through. */
-export function openHttpTransport(settings: HttpTransportSettings): Transport {
+export function openHttpTransport(settings: HttpTransportSettings): HttpTransport {
   return new HttpTransport(settings)
 }
 
-class HttpTransport implements Transport {
+export class HttpTransport implements Transport {
   readonly kind = 'http'
   readonly #userAgent: string
   readonly #dns = openSystemDns()
@@ -83,14 +83,24 @@ class HttpTransport implements Transport {
     if (this.#closing !== null) return afterClose
     if (signal.aborted) return interrupted
     try {
-      const route = this.#route(parcel.endpoint)
+      const { endpoint } = parcel
+      if (endpoint.kind !== 'http')
+        return { kind: 'blocked', message: `an endpoint of kind ${endpoint.kind} has no URL` }
+      const route = this.#route(endpoint)
       if (route.problem !== null) return { kind: 'blocked', message: route.problem }
-      return await this.#send(requestOf(route, parcel), parcel.endpoint.timeoutMs, signal)
+      return await this.#send(requestOf(route, parcel), endpoint.timeoutMs, signal)
     } catch (error) {
       return reportFailure(error)
     }
   }
 
+  serves(): boolean {
+    return true
+  }
+
+  onServing(): void {}
+
+  /** Why this address would be refused right now, in a sentence; null when it would not. No connection is made. */
   async refusal(text: string): Promise<string | null> {
     const url = httpUrl(text)
     if (typeof url === 'string') return url
@@ -133,7 +143,7 @@ class HttpTransport implements Transport {
     exchange.cut(report)
   }
 
-  #route(endpoint: Endpoint): Route {
+  #route(endpoint: HttpEndpoint): Route {
     const known = this.#routes.get(endpoint)
     if (known !== undefined) return known
     const route = routeOf(endpoint, this.#userAgent)

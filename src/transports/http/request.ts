@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { Dispatcher } from 'undici'
-import type { Endpoint } from '../../core/endpoint.ts'
+import type { HttpEndpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
 import { headerProblem, isHeaderText } from '../../core/headers.ts'
 import { type Hmac, parseSecret, signatureHeader } from '../../core/signature.ts'
@@ -26,7 +26,7 @@ export type Request = Readonly<
   Pick<Dispatcher.DispatchOptions, 'path' | 'method' | 'body'> & { origin: string; headers: string[] }
 >
 
-export function routeOf(endpoint: Endpoint, userAgent: string): Route {
+export function routeOf(endpoint: HttpEndpoint, userAgent: string): Route {
   const url = httpUrl(endpoint.url)
   if (typeof url === 'string') return { problem: url }
   const fixed = { 'user-agent': userAgent, 'accept-encoding': 'identity' }

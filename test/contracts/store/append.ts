@@ -42,7 +42,7 @@ export function appendContract(promise: Promised): void {
 
   promise('answers a duplicate with the first event', async (store, under) => {
     const endpoint = await withEndpoint(store)
-    const idempotency = { key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
+    const idempotency = { scope: 'tenant:default', key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
     const first = anArrival(endpoint, { idempotency })
     await store.append([first])
     const again = await under.reopen()
@@ -56,7 +56,7 @@ export function appendContract(promise: Promised): void {
 
   promise('answers two of the same key in one batch with one event', async (store) => {
     const endpoint = await withEndpoint(store)
-    const idempotency = { key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
+    const idempotency = { scope: 'tenant:default', key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
     const appended = await store.append([anArrival(endpoint, { idempotency }), anArrival(endpoint, { idempotency })])
     assert.ok(appended.kind === 'kept')
     assert.deepEqual(
@@ -67,7 +67,7 @@ export function appendContract(promise: Promised): void {
 
   promise('keeps nothing of a batch in which a key is re-used for something else', async (store) => {
     const endpoint = await withEndpoint(store)
-    const idempotency = { key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
+    const idempotency = { scope: 'tenant:default', key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
     await store.append([anArrival(endpoint, { idempotency })])
     const appended = await store.append([
       anArrival(endpoint, { idempotency: { ...idempotency, key: 'new' } }),
@@ -83,10 +83,13 @@ export function appendContract(promise: Promised): void {
 
   promise('knows a key per tenant and only until it ends', async (store) => {
     const endpoint = await withEndpoint(store)
-    const idempotency = { key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
+    const idempotency = { scope: 'tenant:default', key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
     await store.append([anArrival(endpoint, { idempotency })])
     const other = await store.append([
-      anArrival(endpoint, { event: { tenant: 'b' }, idempotency: { ...idempotency, fingerprint: 'g' } }),
+      anArrival(endpoint, {
+        event: { tenant: 'b' },
+        idempotency: { ...idempotency, scope: 'tenant:b', fingerprint: 'g' },
+      }),
       anArrival(endpoint, { event: { receivedAt: t0 + 1_000 }, idempotency: { ...idempotency, fingerprint: 'h' } }),
     ])
     assert.ok(other.kind === 'kept')
@@ -99,7 +102,7 @@ export function appendContract(promise: Promised): void {
 
   promise('of many writers with one key at once, one event is kept', async (store) => {
     const endpoint = await withEndpoint(store)
-    const idempotency = { key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
+    const idempotency = { scope: 'tenant:default', key: 'k', fingerprint: 'f', expiresAt: t0 + 1_000 }
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => store.append([anArrival(endpoint, { idempotency })])),
     )

@@ -38,7 +38,7 @@ export function catalogueContract(promise: Promised): void {
       [await store.endPending(request), await store.endPending(request), await store.endPending(request)],
       [4, 2, 0],
     )
-    const { items } = await store.listDeliveries({ status: 'failed', endpointId: endpoint.id, limit: 10 })
+    const { items } = await store.listDeliveries({ statuses: ['failed'], endpointId: endpoint.id, limit: 10 })
     assert.equal(items.length, 6)
   })
 

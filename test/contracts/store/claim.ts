@@ -50,10 +50,10 @@ export function claimContract(promise: Promised): void {
     const endpoint = await withEndpoint(store)
     await store.append([anArrival(endpoint)])
     const first = only((await claimDue(store, endpoint)).claims)
-    assert.equal(first.recovered, false)
+    assert.equal(first.interruptions, 0)
     assert.deepEqual((await claimDue(store, endpoint, { now: lease - 1 })).claims, [])
     const second = only((await claimDue(store, endpoint, { now: lease, leaseEndsAt: lease + 60_000 })).claims)
-    assert.equal(second.recovered, true)
+    assert.equal(second.interruptions, 1)
     assert.equal(only(await store.commit([delivered(first)])).kind, 'stale')
     assert.equal(only(await store.commit([delivered(second)])).kind, 'applied')
     assert.equal(only(await store.commit([delivered(second)])).kind, 'stale')
@@ -82,6 +82,7 @@ export function claimContract(promise: Promised): void {
       error: 'HTTP 503',
       responseHeaders: { 'retry-after': '5' },
       responseBody: 'no \u{1f4ef}',
+      stack: 'Error: no\n    at handler',
     }
     const retry = { to: retryAt(one.delivery, t0 + 5_000), attempt, claimNext: null }
     assert.deepEqual(
@@ -103,7 +104,7 @@ export function claimContract(promise: Promised): void {
     const again = await under.reopen()
     const { claims } = await claimDue(again, endpoint)
     assert.deepEqual(
-      claims.map((claim) => claim.recovered),
+      claims.map((claim) => claim.interruptions > 0),
       [true, true],
     )
   })

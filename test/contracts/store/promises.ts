@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Endpoint } from '../../../src/core/endpoint.ts'
+import type { HttpEndpoint } from '../../../src/core/endpoint.ts'
 import type { ClaimAnswer, ClaimRequest, Store } from '../../../src/store/store.ts'
 import { anEndpoint, t0 } from '../../support/builders.ts'
 
@@ -26,13 +26,17 @@ export function promises(open: OpenStore): Promised {
 
 export const lease = t0 + 60_000
 
-export async function withEndpoint(store: Store, given: Partial<Endpoint> = {}): Promise<Endpoint> {
+export async function withEndpoint(store: Store, given: Partial<HttpEndpoint> = {}): Promise<HttpEndpoint> {
   const endpoint = anEndpoint(given)
   await store.putEndpoint(endpoint)
   return endpoint
 }
 
-export function claimDue(store: Store, endpoint: Endpoint, given: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> {
+export function claimDue(
+  store: Store,
+  endpoint: HttpEndpoint,
+  given: Partial<ClaimRequest> = {},
+): Promise<ClaimAnswer> {
   const from = { endpointId: endpoint.id }
   return store.claim({ from, now: t0 + 1, leaseEndsAt: lease, limit: 100, bytesMax: 1_000_000, ...given })
 }

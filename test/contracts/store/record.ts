@@ -36,8 +36,8 @@ export function recordContract(promise: Promised): void {
     const found = async (query: object) =>
       (await store.listDeliveries({ limit: 10, ...query })).items.map((item) => item.delivery.eventId)
     const [one, two] = [first.event.id, second.event.id]
-    assert.deepEqual(await found({ status: 'failed' }), [one])
-    assert.deepEqual(await found({ status: 'pending' }), [two])
+    assert.deepEqual(await found({ statuses: ['failed'] }), [one])
+    assert.deepEqual(await found({ statuses: ['pending'] }), [two])
     assert.deepEqual(await found({ endpointId: b.id }), [two])
     assert.deepEqual(await found({ eventId: one }), [one])
     assert.deepEqual(await found({ type: 'order.paid' }), [one])

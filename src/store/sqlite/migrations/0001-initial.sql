@@ -26,6 +26,8 @@ CREATE TABLE events (
   content_type TEXT NOT NULL,
   headers TEXT,
   data_offset INTEGER,
+  -- How a source took it in: JSON with source, method, query and headers.
+  request TEXT,
   size INTEGER NOT NULL,
   body BLOB NOT NULL
 ) STRICT;
@@ -74,19 +76,51 @@ CREATE TABLE attempts (
   error TEXT,
   response_headers TEXT,
   response_body TEXT,
+  stack TEXT,
   PRIMARY KEY (delivery_no, number)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE idempotency_keys (
-  tenant TEXT NOT NULL,
+  -- A tenant, or a source.
+  scope TEXT NOT NULL,
   key TEXT NOT NULL,
   fingerprint TEXT NOT NULL,
   event_id TEXT NOT NULL,
   deliveries INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
-  PRIMARY KEY (tenant, key)
+  PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at);
+
+CREATE TABLE sources (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  settings TEXT NOT NULL,
+  secrets BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE api_keys (
+  id TEXT PRIMARY KEY,
+  settings TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE replays (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT,
+  status TEXT NOT NULL,
+  -- JSON: selection, rate, note, by.
+  settings TEXT NOT NULL,
+  matched INTEGER NOT NULL,
+  replayed INTEGER NOT NULL DEFAULT 0,
+  failed INTEGER NOT NULL DEFAULT 0,
+  -- The row key up to which the job has come, and the last one that it may touch.
+  done_no INTEGER NOT NULL DEFAULT 0,
+  last_no INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  ended_at INTEGER
+) STRICT;
 
 -- For people with a shell: times are UTC text of fixed width, so that they compare as text.
 CREATE VIEW delivery_status AS

@@ -1,0 +1,49 @@
+import type { DeliveryFilter } from './delivery.ts'
+
+export const replayStatuses = ['running', 'paused', 'finished', 'cancelled'] as const
+export type ReplayStatus = (typeof replayStatuses)[number]
+
+/** What a replay brings back: dead letters by filter, or what an endpoint should have had since an instant. */
+export type Selection =
+  | Readonly<{ kind: 'deliveries'; filter: DeliveryFilter }>
+  | Readonly<{ kind: 'recover'; endpointId: string; since: number; only: RecoverOnly }>
+
+/** `missing` are events that the endpoint wants and has no delivery of; `all` also sends again what was delivered. */
+export const recoverOnly = ['failed', 'missing', 'all'] as const
+export type RecoverOnly = (typeof recoverOnly)[number]
+
+/** A durable job that brings deliveries back, a few at a time. */
+export type Replay = Readonly<{
+  id: string
+  /** Whose deliveries it may touch; null: all tenants'. */
+  tenant: string | null
+  selection: Selection
+  /** Deliveries a second; null: as fast as the store takes them. */
+  rate: number | null
+  note: string
+  /** Who asked for it. */
+  by: string
+  status: ReplayStatus
+  matched: number
+  replayed: number
+  /** Matched, but could not be brought back: their endpoint is gone. */
+  failed: number
+  createdAt: number
+  updatedAt: number
+  /** When it was finished or cancelled. */
+  endedAt: number | null
+}>
+
+export type ReplayVerb = 'pause' | 'resume' | 'cancel'
+
+/** The status after a person's verb; null when it makes no sense now. */
+export function replayAfter(status: ReplayStatus, verb: ReplayVerb): ReplayStatus | null {
+  switch (verb) {
+    case 'pause':
+      return status === 'running' ? 'paused' : null
+    case 'resume':
+      return status === 'paused' ? 'running' : null
+    case 'cancel':
+      return status === 'running' || status === 'paused' ? 'cancelled' : null
+  }
+}

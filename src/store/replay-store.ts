@@ -1,0 +1,74 @@
+import type { DeliveryFilter } from '../core/delivery.ts'
+import type { Reason } from '../core/outcome.ts'
+import type { Replay, ReplayStatus } from '../core/replay.ts'
+import type { Page } from './store.ts'
+
+/** The part of the store port for dead letters: what there is, bringing it back, and deleting it. */
+export interface ReplayStore {
+  /** How many deliveries match; stops counting at `max`. */
+  countDeliveries(filter: DeliveryFilter, max: number): Promise<number>
+
+  /** Dead letters that match, by folded error (core/error-groups), largest first, at most `limit`. */
+  groupDeadLetters(filter: DeliveryFilter, limit: number): Promise<readonly ErrorGroup[]>
+
+  /**
+   * Deletes dead letters that match, with their attempts, oldest first, at most `limit`; answers how many. An event
+   * stays until upkeep finds that nothing needs it. Deliveries of any other status are never touched.
+   */
+  discard(filter: DeliveryFilter, limit: number): Promise<number>
+
+  /**
+   * Keeps a new job. What it may touch is fixed here: deliveries (for `missing`: events) that exist at this instant, so
+   * that one which fails again is not brought back a second time. `matched` is counted here.
+   */
+  createReplay(replay: Omit<Replay, 'matched'>): Promise<Replay>
+  getReplay(id: string): Promise<Replay | null>
+  /** Newest first. */
+  listReplays(query: ReplayQuery): Promise<Page<Replay>>
+  /** Sets the status if it is still `from`; answers the job as it is then, or null when there is none. */
+  changeReplay(id: string, from: ReplayStatus, to: ReplayStatus, now: number): Promise<Replay | null>
+
+  /**
+   * Brings the next of a running job back, at most `limit`, oldest first, in one transaction with the job's progress: a
+   * crash neither skips one nor brings one back twice. Each gets a fresh budget, its numbering goes on, and in an
+   * ordered lane it goes to the tail. A job with nothing left becomes `finished`. Does nothing when it is not running.
+   *
+   * `wants` says which events the endpoint of a `recover` job wants; `newId` makes ids for deliveries that were missing.
+   */
+  stepReplay(step: ReplayStep): Promise<ReplayStepped>
+
+  /** Deletes ended jobs that ended before `before`, at most `limit`; answers how many. */
+  pruneReplays(before: number, limit: number): Promise<number>
+}
+
+export type ErrorGroup = Readonly<{
+  /** The error with numbers, ids and hosts folded. */
+  error: string
+  count: number
+  /** How many endpoints are concerned. */
+  endpoints: number
+  firstAt: number
+  lastAt: number
+  reasons: readonly Reason[]
+  /** The newest delivery of the group. */
+  sample: string
+}>
+
+export type ReplayQuery = Readonly<{ tenant?: string; status?: ReplayStatus; limit: number; cursor?: string }>
+
+export type ReplayStep = Readonly<{
+  id: string
+  limit: number
+  now: number
+  /** For `missing` and `all`: the types, the tenant and the ordering of the endpoint as it is now. */
+  recover: Readonly<{ types: readonly string[]; tenant: string; ordering: 'none' | 'key' | 'endpoint' }> | null
+  /** Ids for deliveries that have to be made, as many as `limit`. Empty for jobs that make none. */
+  newIds: readonly string[]
+}>
+
+export type ReplayStepped = Readonly<{
+  /** The job after the step; null when there is none. */
+  replay: Replay | null
+  /** Endpoints that have something due now. */
+  endpointIds: readonly string[]
+}>

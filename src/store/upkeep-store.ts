@@ -1,0 +1,77 @@
+/** The part of the store port that lets nothing grow without bound. Every call does a bounded piece of work. */
+export interface UpkeepStore {
+  /**
+   * Ends deliveries of an endpoint as dead_letter, reason `expired`, that are pending (not leased) and whose
+   * max(receivedAt, replayedAt) is before `bornBefore`; looks at no more than `limit` rows after `after`. The next in an
+   * ordered lane becomes due.
+   */
+  expire(request: ExpireRequest): Promise<Expired>
+
+  /**
+   * Looks at the next events after `after`, at most `limit`, oldest first: deletes their deliveries that have been kept
+   * long enough (with their attempts), and the events of which none is left.
+   */
+  prune(request: PruneRequest): Promise<Pruned>
+
+  /** Deletes idempotency keys that ended before `now`, at most `limit`; answers how many. */
+  pruneKeys(now: number, limit: number): Promise<number>
+
+  /** Gives free space back to the file system, at most `pagesMax` pages; answers how many pages are still free. */
+  shrink(pagesMax: number): Promise<number>
+
+  /** What waits, by endpoint, and how large things are. Read on the side: it delays nobody. */
+  stats(): Promise<StoreStats>
+}
+
+export type ExpireRequest = Readonly<{
+  endpointId: string
+  bornBefore: number
+  now: number
+  limit: number
+  /** Where the last call ended; null: from the beginning. */
+  after: number | null
+}>
+
+export type Expired = Readonly<{
+  deliveries: readonly ExpiredDelivery[]
+  /** Where to go on; null: that was all. */
+  after: number | null
+}>
+export type ExpiredDelivery = Readonly<{ deliveryId: string; eventId: string; tenant: string; type: string }>
+
+export type PruneRequest = Readonly<{
+  now: number
+  retention: Retention
+  limit: number
+  after: number | null
+}>
+
+/** How long what has ended is kept. */
+export type Retention = Readonly<{
+  /** Since it was delivered. */
+  deliveredMs: number
+  /** Since the last attempt, and since it became a dead letter. */
+  failedMs: number
+  /** Since it was received; never less than `failedMs` since it became a dead letter. */
+  deadLetterMs: number
+  /** Since it was received, for an event that went to nobody. */
+  eventMs: number
+}>
+
+export type Pruned = Readonly<{
+  deliveries: number
+  events: number
+  /** Where to go on; null: that was all. */
+  after: number | null
+  /** When the youngest event that was looked at was received; null: there was none. */
+  youngestAt: number | null
+}>
+
+export type StoreStats = Readonly<{
+  /** Endpoints with pending deliveries: how many, and when the oldest of them was received. */
+  backlog: readonly Readonly<{ endpointId: string; pending: number; oldestAt: number }>[]
+  deadLetters: number
+  fileBytes: number
+  walBytes: number
+  freeBytes: number
+}>
