@@ -2,7 +2,6 @@ import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
-import type { Metrics } from '../upkeep/metrics.ts'
 import { acceptedShown } from './answers.ts'
 import type { Access } from './auth.ts'
 import { cloudEventOf } from './cloudevents.ts'
@@ -15,7 +14,6 @@ import { Scope } from './scope.ts'
 
 export type HotPathParts = Readonly<{
   intake: Intake
-  metrics: Metrics
   access: Access
   eventBytesMax: number
   /** Answers with the problem that the error is. */
@@ -109,7 +107,6 @@ class Arrival {
       this.#fail(keyReused([]))
       return
     }
-    if (!item.duplicate) this.#parts.metrics.eventsAccepted(1)
     // The id is ours and needs no escaping.
     const body = `{"id":"${item.id}","deliveries":${item.deliveries},"duplicate":${item.duplicate}}`
     this.#response.writeHead(202, { 'content-type': 'application/json', 'content-length': body.length })

@@ -22,7 +22,7 @@ export function eventRoutes(api: Api, parts: ServerParts): void {
   readRoutes(api, parts)
 }
 
-function batchRoute(api: Api, { config, intake, metrics }: ServerParts): void {
+function batchRoute(api: Api, { config, intake }: ServerParts): void {
   const content = {
     'application/json': z.array(eventSchema).max(batchEventsMax),
     'application/x-ndjson': z.string(),
@@ -43,13 +43,12 @@ function batchRoute(api: Api, { config, intake, metrics }: ServerParts): void {
         const message = 'was used for another event'
         throw keyReused(acceptance.indexes.map((index) => ({ path: `[${index}].idempotencyKey`, message })))
       }
-      metrics.eventsAccepted(acceptance.items.filter((item) => !item.duplicate).length)
       return { items: acceptance.items }
     },
   })
 }
 
-function rawRoute(api: Api, { config, intake, metrics }: ServerParts): void {
+function rawRoute(api: Api, { config, intake }: ServerParts): void {
   api.route({
     method: 'POST',
     // One path has one name for its part, or OpenAPI could not tell the two apart.
@@ -68,9 +67,7 @@ function rawRoute(api: Api, { config, intake, metrics }: ServerParts): void {
       const input = rawInput({ headers, body, type, key: query.key ?? null, tenant, cloudEvent })
       const acceptance = await intake.accept([input])
       if (acceptance.kind === 'key_reused') throw keyReused([])
-      const [item] = acceptance.items
-      if (item?.duplicate === false) metrics.eventsAccepted(1)
-      return item
+      return acceptance.items[0]
     },
   })
 }
