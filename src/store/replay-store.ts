@@ -1,7 +1,7 @@
 import type { DeliveryFilter } from '../core/delivery.ts'
 import type { Reason } from '../core/outcome.ts'
-import type { Replay, ReplayStatus } from '../core/replay.ts'
-import type { Page } from './store.ts'
+import type { Replay, ReplayStatus, Selection } from '../core/replay.ts'
+import type { DeliveryRecord, Page } from './store.ts'
 
 /** The part of the store port for dead letters: what there is, bringing it back, and deleting it. */
 export interface ReplayStore {
@@ -16,6 +16,9 @@ export interface ReplayStore {
    * stays until upkeep finds that nothing needs it. Deliveries of any other status are never touched.
    */
   discard(filter: DeliveryFilter, limit: number): Promise<number>
+
+  /** What a job of this selection would bring back: how many, and the newest of those that exist, at most `sampleMax`. */
+  previewReplay(selection: Selection, tenant: string | null, sampleMax: number): Promise<ReplayPreview>
 
   /**
    * Keeps a new job. What it may touch is fixed here: deliveries (for `missing`: events) that exist at this instant, so
@@ -53,6 +56,8 @@ export type ErrorGroup = Readonly<{
   /** The newest delivery of the group. */
   sample: string
 }>
+
+export type ReplayPreview = Readonly<{ matched: number; sample: readonly DeliveryRecord[] }>
 
 export type ReplayQuery = Readonly<{ tenant?: string; status?: ReplayStatus; limit: number; cursor?: string }>
 
