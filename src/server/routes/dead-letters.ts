@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type DeliveryFilter, deadStatuses } from '../../core/delivery.ts'
 import { discardMatching } from '../../dispatch/discard.ts'
+import { sampleMax } from '../../dispatch/replays.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
 import { discardFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
 import { type FieldError, validationProblem } from '../problem.ts'
@@ -9,7 +10,6 @@ import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, pageQuery, says } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { deliveryShown } from '../shown.ts'
-import { sampleMax } from './replays.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,

@@ -20,8 +20,6 @@ import {
 import type { ServerParts } from '../server.ts'
 import { deliveryShown } from '../shown.ts'
 
-/** Deliveries that a dry run shows. */
-export const sampleMax = 10
 const noteLengthMax = 1_000
 
 const jobFields = {
@@ -98,8 +96,8 @@ function createRoutes(api: Api, parts: ServerParts): void {
   })
 }
 
-async function preview({ store }: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
-  const { matched, sample } = await store.previewReplay(selection, tenant, sampleMax)
+async function preview({ replays }: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
+  const { matched, sample } = await replays.preview({ selection, tenant })
   return { matched, sample: sample.map(deliveryShown) }
 }
 
