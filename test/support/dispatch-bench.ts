@@ -274,7 +274,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const waitingBytesMax = settings.waitingBytesMax ?? 64 * 1024 * 1024
   const intake = new Intake({ store, ids, clock: time, route, fresh: dispatcher, notices, waitingBytesMax })
   await dispatcher.start()
-
+  await replays.start()
   let stopped = false
   const bench: Bench = {
     ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, logged, heard, folder },
