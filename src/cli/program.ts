@@ -1,11 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { addBreakers } from './breakers.ts'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
+import { addDlq } from './dlq.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addMigrate } from './migrate.ts'
+import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
 import { addSink } from './sink.ts'
 import { addStart } from './start.ts'
@@ -60,7 +63,19 @@ function buildProgram(terminal: Terminal): Command {
       writeErr: (text) => terminal.say(text.trimEnd().replace(/^error: /, 'posthorn: ')),
     })
     .addHelpText('after', afterHelp)
-  for (const add of [addStart, addSend, addEndpoints, addEvents, addDeliveries, addSink, addMigrate, addConfig]) {
+  for (const add of [
+    addStart,
+    addSend,
+    addEndpoints,
+    addEvents,
+    addDeliveries,
+    addDlq,
+    addReplays,
+    addBreakers,
+    addSink,
+    addMigrate,
+    addConfig,
+  ]) {
     add(program, terminal)
   }
   return program
