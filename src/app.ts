@@ -6,6 +6,7 @@ import { PosthornError } from './core/errors.ts'
 import type { Event } from './core/event.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
+import { ReplayRunner } from './dispatch/replays.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
@@ -56,12 +57,15 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
   const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
   const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs })
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
+  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const pruning = new KeyPruning({ store, log, now: clock.wall })
   const stopParts = async (): Promise<void> => {
     await pruning.stop()
+    await replays.stop()
     await dispatcher.stop(config.graceMs)
     await transport.close()
     await store.close()
@@ -69,9 +73,22 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   try {
     await catalogue.load()
     await dispatcher.start()
+    await replays.start()
     pruning.start()
     const refusal = (url: string) => transport.refusal(url)
-    const serving = { config, store, intake, ids, catalogue, dispatcher, refusal, metrics, log, now: clock.wall }
+    const serving = {
+      config,
+      store,
+      intake,
+      ids,
+      catalogue,
+      dispatcher,
+      replays,
+      refusal,
+      metrics,
+      log,
+      now: clock.wall,
+    }
     const server = await openServer({ ...serving, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
     let stopped: Promise<void> | null = null

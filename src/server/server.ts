@@ -7,6 +7,7 @@ import type { Config } from '../config.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { ReplayRunner } from '../dispatch/replays.ts'
 import type { IdSource } from '../intake/ids.ts'
 import type { Intake } from '../intake/intake.ts'
 import type { Logger } from '../log.ts'
@@ -16,9 +17,12 @@ import { accessBy } from './auth.ts'
 import { hotPathUrl, openHotPath } from './hot-path.ts'
 import { headersOf, Problem, problemFor, sendProblem } from './problem.ts'
 import { Api, type RouteFacts } from './route.ts'
+import { breakerRoutes } from './routes/breakers.ts'
+import { deadLetterRoutes } from './routes/dead-letters.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
+import { replayRoutes } from './routes/replays.ts'
 import { systemRoutes } from './routes/system.ts'
 
 export type ServerParts = Readonly<{
@@ -28,6 +32,7 @@ export type ServerParts = Readonly<{
   ids: IdSource
   catalogue: Catalogue
   dispatcher: Dispatcher
+  replays: ReplayRunner
   refusal: (url: string) => Promise<string | null>
   metrics: Metrics
   log: Logger
@@ -112,6 +117,9 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
   eventRoutes(api, parts)
   endpointRoutes(api, parts)
   deliveryRoutes(api, parts)
+  deadLetterRoutes(api, parts)
+  replayRoutes(api, parts)
+  breakerRoutes(api, parts)
   systemRoutes(api, parts, isStopping)
   refuseOthers(app, api.routes)
   return app

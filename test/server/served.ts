@@ -4,6 +4,7 @@ import { openApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import { ReplayRunner } from '../../src/dispatch/replays.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
 import type { Logger } from '../../src/log.ts'
@@ -79,6 +80,9 @@ export async function openServedParts(
   })
   await catalogue.load()
   await dispatcher.start()
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, Date.now())
+  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
+  await replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
@@ -90,6 +94,7 @@ export async function openServedParts(
     ids,
     catalogue,
     dispatcher,
+    replays,
     refusal,
     metrics,
     log,
@@ -103,6 +108,7 @@ export async function openServedParts(
     call: caller(server.url),
     async stop() {
       await server.stop()
+      await replays.stop()
       await dispatcher.stop(0)
       await transport.close()
       await store.close()
