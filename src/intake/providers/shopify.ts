@@ -1,0 +1,14 @@
+import { isSigned, mac, missing, type Verify, wrong } from './verification.ts'
+
+const scheme = { algorithm: 'sha256', encoding: 'base64' } as const
+
+/**
+ * `X-Shopify-Hmac-Sha256: <base64>` over the body. A repeat has the same `X-Shopify-Webhook-Id`; the event id is
+ * shared by webhooks of several topics, so it would take one for another.
+ */
+export const verifyShopify: Verify = (source, { headers, body }, now) => {
+  const given = headers['x-shopify-hmac-sha256']
+  if (given === undefined) return missing('x-shopify-hmac-sha256')
+  if (!isSigned(source, now, [given], (secret) => [mac(scheme, secret, body)])) return wrong
+  return { kind: 'event', eventId: headers['x-shopify-webhook-id'] ?? null }
+}
