@@ -9,6 +9,7 @@ import { Dispatcher } from './dispatch/dispatcher.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
+import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
 import { openServer } from './server/server.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
@@ -49,6 +50,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const metrics = openMetrics()
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store)
+  const sources = new Sources(store)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
   const { concurrency: triesMax, memoryBytesMax } = config
@@ -66,10 +68,23 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   }
   try {
     await catalogue.load()
+    await sources.load()
     await dispatcher.start()
     pruning.start()
     const refusal = (url: string) => transport.refusal(url)
-    const serving = { config, store, intake, ids, catalogue, dispatcher, refusal, metrics, log, now: clock.wall }
+    const serving = {
+      config,
+      store,
+      intake,
+      ids,
+      catalogue,
+      sources,
+      dispatcher,
+      refusal,
+      metrics,
+      log,
+      now: clock.wall,
+    }
     const server = await openServer({ ...serving, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
     let stopped: Promise<void> | null = null

@@ -9,15 +9,18 @@ import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { IdSource } from '../intake/ids.ts'
 import type { Intake } from '../intake/intake.ts'
+import type { Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
 import { accessBy } from './auth.ts'
 import { hotPathUrl, openHotPath } from './hot-path.ts'
+import { openInboundPath } from './inbound-path.ts'
 import { headersOf, Problem, problemFor, sendProblem } from './problem.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
+import { sourceRoutes } from './routes/sources.ts'
 import { openUrls, systemRoutes } from './routes/system.ts'
 
 export type ServerParts = Readonly<{
@@ -26,6 +29,7 @@ export type ServerParts = Readonly<{
   intake: Intake
   ids: IdSource
   catalogue: Catalogue
+  sources: Sources
   dispatcher: Dispatcher
   refusal: (url: string) => Promise<string | null>
   metrics: Metrics
@@ -89,6 +93,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
       .send(Buffer.from(problem.body(requestId)))
   }
   const hotPath = openHotPath({ intake, metrics, access, eventBytesMax: config.eventBytesMax, fail })
+  const inboundPath = openInboundPath({ ...parts, fail })
   const app = fastify({
     logger: false,
     bodyLimit: bodyBytesMax,
@@ -101,7 +106,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
         // A server that is stopping wants its connections back.
         if (isStopping()) response.setHeader('connection', 'close')
         if (request.method === 'POST' && isHot(request.url)) hotPath(request, response)
-        else others(request, response)
+        else if (!inboundPath(request, response)) others(request, response)
       }),
   })
   app.removeAllContentTypeParsers()
@@ -114,6 +119,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
   refuseOthers(app)
   eventRoutes(app, parts)
   endpointRoutes(app, parts)
+  sourceRoutes(app, parts)
   deliveryRoutes(app, parts)
   systemRoutes(app, parts, isStopping)
   return app

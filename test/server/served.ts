@@ -6,6 +6,7 @@ import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
+import { Sources } from '../../src/intake/sources.ts'
 import type { Logger } from '../../src/log.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -85,6 +86,7 @@ export async function openServedParts(
     intake,
     ids,
     catalogue,
+    sources: new Sources(store),
     dispatcher,
     refusal,
     metrics,
