@@ -2,15 +2,16 @@ import { eventTypeLengthMax, eventTypeProblem } from './routing.ts'
 
 /**
  * How a source makes the type (and the key) of an event from a request: text in which `{x-github-event}` stands for a
- * header and `{$.data.type}` or `{$.items[0].id}` for a place in the body. A question mark at the end, as in
- * `{$.action?}`, says that it may be missing.
+ * header and `{$.data.type}` or `{$.items[0].id}` for a place in the body. `{x-topic|$.topic}` is the first of them that
+ * is there; a question mark at the end, as in `{$.action?}`, says that it may be missing.
  */
 export type Template = readonly TemplatePart[]
 
 type TemplatePart =
   | Readonly<{ kind: 'text'; text: string }>
-  | Readonly<{ kind: 'header'; name: string; optional: boolean }>
-  | Readonly<{ kind: 'body'; path: readonly (string | number)[]; optional: boolean }>
+  | Readonly<{ kind: 'value'; places: readonly Place[]; optional: boolean }>
+
+type Place = Readonly<{ kind: 'header'; name: string }> | Readonly<{ kind: 'body'; path: readonly (string | number)[] }>
 
 /** What a template is filled with: headers by name in lower case, and the body as far as it could be read. */
 export type TemplateFacts = Readonly<{
@@ -25,7 +26,7 @@ const valueLengthMax = 1_024
 /** What stands where a part that is needed has no value: the event is not lost for it. */
 const missingWord = 'unknown'
 
-const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]+$/
+const headerName = /^[a-z0-9!#%&'*+.^_`~-]+$/
 const bodyPath = /^\$(?:\.[\w-]+|\[\d{1,6}\])+$/
 const pathStep = /\.([\w-]+)|\[(\d+)\]/g
 
@@ -59,7 +60,7 @@ export function typeFrom(template: Template, facts: TemplateFacts, fallback: str
   const text = template
     .map((part) => {
       const value = textFor(part, facts)
-      return value ?? ('optional' in part && part.optional ? '' : missingWord)
+      return value ?? (isOptional(part) ? '' : missingWord)
     })
     .join('')
   return fitType(text) ?? fitType(fallback) ?? missingWord
@@ -70,10 +71,14 @@ export function keyFrom(template: Template, facts: TemplateFacts): string | null
   let key = ''
   for (const part of template) {
     const value = textFor(part, facts)
-    if (value === null && !('optional' in part && part.optional)) return null
+    if (value === null && !isOptional(part)) return null
     key += value ?? ''
   }
   return key === '' ? null : key
+}
+
+function isOptional(part: TemplatePart): boolean {
+  return part.kind === 'value' && part.optional
 }
 
 /** The nearest type to a text: other characters become `_`, segments without any are left out; null when none is left. */
@@ -89,14 +94,21 @@ function fitType(text: string): string | null {
   return fit === '' ? null : fit
 }
 
-function textFor(part: TemplatePart, { headers, fields }: TemplateFacts): string | null {
-  switch (part.kind) {
-    case 'text':
-      return part.text
+function textFor(part: TemplatePart, facts: TemplateFacts): string | null {
+  if (part.kind === 'text') return part.text
+  for (const place of part.places) {
+    const text = shortText(valueIn(place, facts))
+    if (text !== null) return text
+  }
+  return null
+}
+
+function valueIn(place: Place, { headers, fields }: TemplateFacts): unknown {
+  switch (place.kind) {
     case 'header':
-      return shortText(Object.hasOwn(headers, part.name) ? headers[part.name] : undefined)
+      return Object.hasOwn(headers, place.name) ? headers[place.name] : undefined
     case 'body':
-      return shortText(at(fields(), part.path))
+      return at(fields(), place.path)
   }
 }
 
@@ -140,11 +152,19 @@ function parts(text: string): TemplatePart[] | string {
 
 function partOf(text: string): TemplatePart | null {
   const optional = text.endsWith('?')
-  const name = optional ? text.slice(0, -1) : text
+  const places: Place[] = []
+  for (const name of (optional ? text.slice(0, -1) : text).split('|')) {
+    const place = placeOf(name)
+    if (place === null) return null
+    places.push(place)
+  }
+  return { kind: 'value', places, optional }
+}
+
+function placeOf(name: string): Place | null {
   if (bodyPath.test(name)) {
-    const path = [...name.matchAll(pathStep)].map(([, word, index]) => word ?? Number(index))
-    return { kind: 'body', path, optional }
+    return { kind: 'body', path: [...name.matchAll(pathStep)].map(([, word, index]) => word ?? Number(index)) }
   }
   const lower = name.toLowerCase()
-  return headerName.test(lower) && !lower.startsWith('$') ? { kind: 'header', name: lower, optional } : null
+  return headerName.test(lower) ? { kind: 'header', name: lower } : null
 }

@@ -31,6 +31,12 @@ describe('the type of an event', () => {
     assert.equal(typeOf('{$.type}', { headers, fields: () => undefined as never }), 'unknown')
   })
 
+  test('takes the first of several places that has something', () => {
+    assert.equal(typeOf('a.{x-none|$.list|$.action|$.type}'), 'a.opened')
+    assert.equal(typeOf('a.{x-none|$.none}'), 'a.unknown')
+    assert.equal(typeOf('a.{x-none|$.none?}'), 'a')
+  })
+
   test('is cleaned where a value is not fit for it', () => {
     assert.equal(typeOf('x.{x-odd}'), 'x.a_b.__')
   })
@@ -74,6 +80,7 @@ describe('a template', () => {
       'a.{b': /without its }/,
       'a.b}': /without its {/,
       'a.{}': /neither a header/,
+      'a.{b|}': /neither a header/,
       'a.{b c}': /neither a header/,
       'a.{$}': /neither a header/,
       'a.{$.}': /neither a header/,

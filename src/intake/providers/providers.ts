@@ -26,9 +26,9 @@ const byUrl = { secret: 'given', signsUrl: true } as const
 export const providerRules: Readonly<Record<Provider, ProviderRules>> = {
   github: { verify: verifyGithub, type: 'github.{x-github-event}', ...byBody },
   stripe: { verify: verifyStripe, type: 'stripe.{$.type}', ...byBody },
-  slack: { verify: verifySlack, type: 'slack.{$.event.type}', ...byBody },
-  shopify: { verify: verifyShopify, type: 'shopify.{x-shopify-topic}', ...byBody },
-  twilio: { verify: verifyTwilio, type: 'twilio.message', ...byUrl },
+  slack: { verify: verifySlack, type: 'slack.{$.event.type|$.command|$.type}', ...byBody },
+  shopify: { verify: verifyShopify, type: 'shopify.{x-shopify-topic|shopify-topic}', ...byBody },
+  twilio: { verify: verifyTwilio, type: 'twilio.{$.MessageStatus|$.SmsStatus|$.CallStatus|$[0].type}', ...byUrl },
   square: { verify: verifySquare, type: 'square.{$.type}', ...byUrl },
   standard: { verify: verifyStandard, type: '{$.type}', secret: 'made', signsUrl: false },
   hmac: { verify: verifyHmac, type: null, ...byBody },
