@@ -11,6 +11,7 @@ import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
+import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
@@ -47,18 +48,19 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
       onFatal(err)
     },
   })
-  const metrics = openMetrics()
+  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
+  const metrics = openMetrics(notices)
   const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store)
+  const catalogue = new Catalogue(store, notices)
   const sources = new Sources(store)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
-  const { concurrency: triesMax, memoryBytesMax } = config
-  const count = metrics.attemptSettled
-  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, count, composeTest }
-  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax })
+  const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
+  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
+  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const intake = new Intake({ store, ids, clock, route, fresh: dispatcher, waitingBytesMax: config.intakeBytesMax })
+  const taking = { store, ids, clock, route, fresh: dispatcher, notices }
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const pruning = new KeyPruning({ store, log, now: clock.wall })
   const stopParts = async (): Promise<void> => {
     await pruning.stop()
@@ -67,25 +69,12 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
     await store.close()
   }
   try {
-    await catalogue.load()
-    await sources.load()
+    await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
     pruning.start()
     const refusal = (url: string) => transport.refusal(url)
-    const serving = {
-      config,
-      store,
-      intake,
-      ids,
-      catalogue,
-      sources,
-      dispatcher,
-      refusal,
-      metrics,
-      log,
-      now: clock.wall,
-    }
-    const server = await openServer({ ...serving, version })
+    const serving = { config, store, intake, ids, catalogue, sources, dispatcher, refusal, metrics, log, version }
+    const server = await openServer({ ...serving, now: clock.wall })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
     let stopped: Promise<void> | null = null
     const stop = async (): Promise<void> => {

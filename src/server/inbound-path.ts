@@ -7,24 +7,48 @@ import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
 import type { Handshake, Refusal } from '../intake/providers/verification.ts'
 import type { SourceEntry, Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
-import type { Metrics } from '../upkeep/metrics.ts'
+import { inboundAccepted } from './answers.ts'
 import { isDeclaredLarger, readBody } from './body-reader.ts'
 import { requestFacts } from './event-reader.ts'
 import { notFound, Problem } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
+import type { RouteFacts } from './route.ts'
+import { sourceName } from './source-schema.ts'
 
 export type InboundPathParts = Readonly<{
   sources: Sources
   intake: Intake
-  metrics: Metrics
   log: Logger
   now: () => number
   /** Answers with the problem that the error is. */
   fail: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
 }>
 
-export const inboundPrefix = '/in/'
+const inboundPrefix = '/in/'
 const methods = ['GET', 'POST']
+
+/** What is served here, for the description of the API. */
+export function inboundFacts(bytesMax: number): readonly RouteFacts[] {
+  const here = { url: `${inboundPrefix}:source`, tag: 'sources', role: null, params: { source: sourceName } } as const
+  return [
+    {
+      ...here,
+      method: 'POST',
+      name: 'receiveWebhook',
+      summary: 'What a provider calls; its signature is what lets it in',
+      body: { kind: 'bytes', content: { '*/*': null }, bytesMax },
+      responses: { 202: inboundAccepted, 200: { content: { 'text/plain': null } } },
+      problems: ['signature_missing', 'signature_wrong', 'timestamp_stale'],
+    },
+    {
+      ...here,
+      method: 'GET',
+      name: 'answerChallenge',
+      summary: 'Says that somebody is there, and gives a challenge back',
+      responses: { 200: { content: { 'text/plain': null } } },
+    },
+  ]
+}
 
 /**
  * `/in/:source`, on node's own request and response like the hot path. Answers whether the request was one of its
@@ -131,7 +155,6 @@ class Visit {
       this.#fail(new Error('a source gives all of its events the same fingerprint'))
       return
     }
-    if (!item.duplicate) this.#parts.metrics.eventsAccepted(1)
     // The id is ours and needs no escaping. To how many it goes is not the provider's to know.
     const body = `{"id":"${item.id}","duplicate":${item.duplicate}}`
     this.#response.writeHead(202, { 'content-type': 'application/json', 'content-length': body.length })

@@ -4,7 +4,7 @@ import { defaultTenant } from '../core/event.ts'
 import { headerProblem } from '../core/headers.ts'
 import { parseSecret } from '../core/signature.ts'
 import { type Provider, providers, type Source } from '../core/source.ts'
-import { templateProblem, typeTemplateProblem } from '../core/type-template.ts'
+import { templateLengthMax, templateProblem, typeTemplateProblem } from '../core/type-template.ts'
 import { providerRules } from '../intake/providers/providers.ts'
 import { newSecret } from './endpoint-schema.ts'
 import { checkedText, choice, closedObject, duration, says, tenant, wholeNumber } from './schemas.ts'
@@ -22,11 +22,14 @@ const secretLengthMax = 512
 const prefixLengthMax = 64
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
+export const sourceName = checkedText(nameProblem).meta({ pattern: namePattern.source, examples: ['github-main'] })
+const secret = checkedText(secretProblem).meta({ minLength: secretLengthMin, maxLength: secretLengthMax })
+
 const scheme = closedObject({
   header: headerName(),
   algorithm: choice(['sha1', 'sha256', 'sha512']).default('sha256'),
   encoding: choice(['hex', 'base64']).default('hex'),
-  prefix: checkedText(prefixProblem).default(''),
+  prefix: checkedText(prefixProblem).meta({ maxLength: prefixLengthMax }).default(''),
   timestampHeader: headerName().nullable().default(null),
   idHeader: headerName().nullable().default(null),
 })
@@ -35,9 +38,14 @@ const scheme = closedObject({
 function changeableFields(bytesMax: number) {
   const listError = says(`must be a list of 1 to ${contentTypesMax} media types like application/json, or null for any`)
   return {
-    description: checkedText(descriptionProblem).optional(),
-    type: checkedText(typeTemplateProblem).optional(),
-    key: checkedText(templateProblem).nullable().optional(),
+    description: checkedText(descriptionProblem).meta({ maxLength: descriptionLengthMax }).optional(),
+    type: checkedText(typeTemplateProblem)
+      .meta({ minLength: 1, maxLength: templateLengthMax, examples: ['github.{x-github-event}'] })
+      .optional(),
+    key: checkedText(templateProblem)
+      .meta({ minLength: 1, maxLength: templateLengthMax, examples: ['{$.repository.full_name}'] })
+      .nullable()
+      .optional(),
     tolerance: duration(secondMs, dayMs).optional(),
     bodyBytesMax: wholeNumber(1, bytesMax).optional(),
     contentTypes: z
@@ -46,7 +54,10 @@ function changeableFields(bytesMax: number) {
       .max(contentTypesMax, { error: listError })
       .nullable()
       .optional(),
-    url: checkedText(urlProblem).nullable().optional(),
+    url: checkedText(urlProblem)
+      .meta({ pattern: '^[hH][tT][tT][pP][sS]?://', maxLength: urlLengthMax })
+      .nullable()
+      .optional(),
     hmac: scheme.optional(),
   }
 }
@@ -54,9 +65,9 @@ function changeableFields(bytesMax: number) {
 export function sourceSchemas(bytesMax: number) {
   const fields = changeableFields(bytesMax)
   const creation = closedObject({
-    name: checkedText(nameProblem),
+    name: sourceName,
     provider: choice([...providers, 'svix']).transform((word): Provider => (word === 'svix' ? 'standard' : word)),
-    secret: checkedText(secretProblem).optional(),
+    secret: secret.optional(),
     tenant: tenant.optional(),
     ...fields,
   })
@@ -102,7 +113,7 @@ function mayHaveUrl(provider: Provider | undefined, url: unknown): boolean {
 
 export const sourceRotationSchema = closedObject({
   keepOldFor: duration(0, 7 * dayMs).default(dayMs),
-  secret: checkedText(secretProblem).optional(),
+  secret: secret.optional(),
 })
 
 type SourceSchemas = ReturnType<typeof sourceSchemas>
