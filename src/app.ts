@@ -10,6 +10,7 @@ import { ReplayRunner } from './dispatch/replays.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
+import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
@@ -52,6 +53,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const metrics = openMetrics(notices)
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
+  const sources = new Sources(store)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
@@ -71,7 +73,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
     await store.close()
   }
   try {
-    await catalogue.load()
+    await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
     await replays.start()
     pruning.start()
@@ -82,6 +84,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
       intake,
       ids,
       catalogue,
+      sources,
       dispatcher,
       replays,
       refusal,

@@ -7,6 +7,7 @@ import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { ReplayRunner } from '../../src/dispatch/replays.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
+import { Sources } from '../../src/intake/sources.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
@@ -93,6 +94,7 @@ export async function openServedParts(
     intake,
     ids,
     catalogue,
+    sources: new Sources(store),
     dispatcher,
     replays,
     refusal,
