@@ -7,6 +7,7 @@ import { addEvents } from './events.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addMigrate } from './migrate.ts'
 import { addSend } from './send.ts'
+import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
 import { addStart } from './start.ts'
 import type { Terminal } from './terminal.ts'
@@ -60,7 +61,17 @@ function buildProgram(terminal: Terminal): Command {
       writeErr: (text) => terminal.say(text.trimEnd().replace(/^error: /, 'posthorn: ')),
     })
     .addHelpText('after', afterHelp)
-  for (const add of [addStart, addSend, addEndpoints, addEvents, addDeliveries, addSink, addMigrate, addConfig]) {
+  for (const add of [
+    addStart,
+    addSend,
+    addEndpoints,
+    addEvents,
+    addDeliveries,
+    addSink,
+    addSimulate,
+    addMigrate,
+    addConfig,
+  ]) {
     add(program, terminal)
   }
   return program
