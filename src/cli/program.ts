@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
 import { addEndpoints } from './endpoints.ts'
@@ -50,7 +51,8 @@ function withDefaultCommand(args: readonly string[]): readonly string[] {
   return isForProgram ? args : ['start', ...args]
 }
 
-function buildProgram(terminal: Terminal): Command {
+/** Every command and option there is. */
+export function buildProgram(terminal: Terminal): Command {
   const program = new Command('posthorn')
     .description('Accepts events, keeps them, and delivers each one: with retries, order and dead letters.')
     .version(versionOf(), '-V, --version')
@@ -71,6 +73,7 @@ function buildProgram(terminal: Terminal): Command {
     addSimulate,
     addMigrate,
     addConfig,
+    addCompletion,
   ]) {
     add(program, terminal)
   }
