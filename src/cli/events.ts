@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import { ApiClient } from '../server/client.ts'
-import { rowOf, rowsOf } from './answers.ts'
+import { rowOf } from './answers.ts'
 import { since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { deliveryColumns } from './deliveries.ts'
-import { type ListOptions, printPages, withPaging } from './listing.ts'
+import { allItems, type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
   type Format,
@@ -65,9 +65,9 @@ async function listEvents(terminal: Terminal, options: EventFilter): Promise<voi
 async function showEvent(terminal: Terminal, id: string, format: Format): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   const event = rowOf(await client.get(`/v1/events/${encodeURIComponent(id)}`))
-  printItem(terminal, format, event, fieldsOf(event, ['deliveries']))
+  const deliveries = await allItems(client, '/v1/deliveries', { event: id })
+  printItem(terminal, format, { ...event, deliveries }, fieldsOf(event, ['deliveries']))
   if (format !== 'table') return
-  const deliveries = rowsOf(event.deliveries)
   if (deliveries.length > 0) terminal.print('')
   const printer = new ListPrinter(terminal, format, deliveryColumns(terminal))
   printer.add(deliveries)

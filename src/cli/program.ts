@@ -17,6 +17,7 @@ const afterHelp = `
 Without a command it starts the server. The other commands speak to a running one:
   POSTHORN_URL      where it is (default http://127.0.0.1:4800)
   POSTHORN_API_KEY  its key, if it has one
+Both can stand in a file as "url" and "apiKey", named by --config or POSTHORN_CONFIG.
 
 Data goes to stdout, messages go to stderr.
 Exit codes: 0 it worked · 1 it failed · 2 wrong usage or configuration
@@ -30,7 +31,14 @@ Try:
 /** Runs one command line to its end and answers the exit code. Never throws. */
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
-    await buildProgram(terminal).parseAsync(withDefaultCommand(args), { from: 'user' })
+    const env: Record<string, string | undefined> = { ...terminal.env }
+    const program = buildProgram({ ...terminal, env })
+    // The flag wins over the environment; every command finds it in the same place.
+    program.hook('preAction', (_, command) => {
+      const { config } = command.opts()
+      if (typeof config === 'string') env.POSTHORN_CONFIG = config
+    })
+    await program.parseAsync(withDefaultCommand(args), { from: 'user' })
     return exitCodes.ok
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
@@ -77,7 +85,19 @@ export function buildProgram(terminal: Terminal): Command {
   ]) {
     add(program, terminal)
   }
+  addConfigFile(program)
   return program
+}
+
+/** Commands that speak to no server. */
+const serverless = ['sink', 'completion']
+
+/** Whoever speaks to a server may be told by a file which one. */
+function addConfigFile(command: Command): void {
+  for (const below of command.commands) addConfigFile(below)
+  const hasIt = command.options.some(({ long }) => long === '--config')
+  if (command.commands.length > 0 || hasIt || serverless.includes(command.name())) return
+  command.option('--config <file>', 'read POSTHORN_URL and POSTHORN_API_KEY from a JSON file ("url", "apiKey")')
 }
 
 function versionOf(): string {
