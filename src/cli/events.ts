@@ -17,7 +17,7 @@ import {
 } from './output.ts'
 import type { Terminal } from './terminal.ts'
 
-type EventFilter = ListOptions & Readonly<{ type?: string; tenant?: string; since?: string }>
+type EventFilter = ListOptions & Readonly<{ type?: string; tenant?: string; since?: string; until?: string }>
 
 export function addEvents(program: Command, terminal: Terminal): void {
   const events = program.command('events').description('see what was accepted')
@@ -27,6 +27,7 @@ export function addEvents(program: Command, terminal: Terminal): void {
     .option('--type <type>', 'only of this type')
     .option('--tenant <name>', 'only of this tenant')
     .option('--since <when>', 'only received since then: 2h (ago), or an instant', since)
+    .option('--until <when>', 'only received before then', since)
   withFormat(withPaging(list)).action((options: EventFilter) => listEvents(terminal, options))
 
   const show = events.command('show').description('show an event and its deliveries').argument('<id>', 'evt_…')
@@ -52,10 +53,10 @@ function eventColumns(terminal: Terminal): readonly Column[] {
 }
 
 async function listEvents(terminal: Terminal, options: EventFilter): Promise<void> {
-  const { type, tenant, since: from } = options
+  const { type, tenant, since: from, until: to } = options
   await printPages(terminal, new ApiClient(clientSettings(terminal.env)), {
     path: '/v1/events',
-    query: { type, tenant, from },
+    query: { type, tenant, from, to },
     options,
     columns: eventColumns(terminal),
     whenEmpty: 'no event matches',

@@ -5,6 +5,7 @@ import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
+import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addMigrate } from './migrate.ts'
 import { addSend } from './send.ts'
@@ -86,6 +87,7 @@ export function buildProgram(terminal: Terminal): Command {
     add(program, terminal)
   }
   addConfigFile(program)
+  addExamples(program)
   return program
 }
 

@@ -32,12 +32,7 @@ const columnsInPipe = 80
 const columnsMax = 120
 const afterHelp = `
 Nothing is sent and no server is needed: the rules of retries and breaker are played against an endpoint that is down
-from the first moment on. It is compared with the same policy without jitter, and without the breaker.
-
-Examples:
-  posthorn simulate --retry webhook --outage 20m --events 1000
-  posthorn simulate --retry '{"preset":"webhook","maxAttempts":12}' --breaker off --concurrency 1000
-  posthorn simulate --outage 5m --events 5000 --rate 50/s --capacity 100/s -o json`
+from the first moment on. It is compared with the same policy without jitter, and without the breaker.`
 
 export function addSimulate(program: Command, terminal: Terminal): void {
   const command = program
@@ -62,6 +57,7 @@ export function addSimulate(program: Command, terminal: Terminal): void {
     .option('--concurrency <n>', 'tries at once', wholeNumber(1, concurrencyMax), 10)
     .addOption(new Option('--latency <duration>', 'how long a try takes').argParser(latency).default(50, '50ms'))
     .option('--seed <n>', 'the same seed gives the same chances', wholeNumber(0, 2 ** 32 - 1), 1)
+    .option('--config <file>', 'read the settings of the processing preset from a JSON file')
     .addHelpText('after', afterHelp)
   withFormat(command).action((flags: SimulateFlags) => runSimulation(flags, terminal))
 }
