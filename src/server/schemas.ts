@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
-import { eventTypeProblem } from '../core/routing.ts'
+import { eventTypeProblem, sentTypeProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
 import { type FieldError, Problem, validationProblem } from './problem.ts'
 
@@ -103,6 +103,8 @@ export function tenantProblem(tenant: string): string | null {
 }
 
 export const eventType = checkedText(eventTypeProblem)
+/** Of an event that somebody sends. */
+export const sentType = checkedText(sentTypeProblem)
 export const key = checkedText(keyProblem)
 export const tenant = checkedText(tenantProblem)
 
