@@ -10,6 +10,7 @@ import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { openLog } from './log.ts'
+import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
@@ -46,17 +47,18 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
       onFatal(err)
     },
   })
-  const metrics = openMetrics()
+  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
+  const metrics = openMetrics(notices)
   const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store)
+  const catalogue = new Catalogue(store, notices)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
   const { concurrency: triesMax, memoryBytesMax } = config
-  const count = metrics.attemptSettled
-  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, count, composeTest }
+  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
   const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const intake = new Intake({ store, ids, clock, route, fresh: dispatcher, waitingBytesMax: config.intakeBytesMax })
+  const taking = { store, ids, clock, route, fresh: dispatcher, notices }
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const pruning = new KeyPruning({ store, log, now: clock.wall })
   const stopParts = async (): Promise<void> => {
     await pruning.stop()

@@ -6,6 +6,7 @@ import type { Event } from '../core/event.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
 import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
 import type { Claim, Store } from '../store/store.ts'
 import type { Transport } from '../transports/transport.ts'
 import { tryOnce } from './attempt.ts'
@@ -18,7 +19,6 @@ import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
-import type { Counted } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
 
@@ -29,8 +29,7 @@ export type DispatcherParts = Readonly<{
   clock: Clock
   random: () => number
   log: Logger
-  /** Told of every try. */
-  count: Counted
+  notices: Notices
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
   triesMax: number
@@ -63,7 +62,7 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
-    const { store, log, clock } = parts
+    const { store, log, clock, notices } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions(store, log)
     this.settling = new Settler(store, log, {
@@ -71,7 +70,7 @@ export class Dispatcher {
       onIdle: () => this.#drain.check(),
     })
     const stopping = this.#stopping.signal
-    this.#orphans = new Orphans({ store, clock, log, settler: this.settling, stopping })
+    this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
     this.#loop = new Loop({
       ...parts,
       settler: this.settling,
@@ -98,7 +97,7 @@ export class Dispatcher {
     await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
     catalogue.onChange((change) => {
       if (change.kind === 'put') this.#put(change.endpoint)
-      else this.#remove(change.id)
+      else this.#remove(change.endpoint.id)
     })
     await this.#readBacklog()
     this.#leases.start()

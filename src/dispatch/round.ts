@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { ended, released } from '../core/lifecycle.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
 import type { Change, ChangeResult, Claim } from '../store/store.ts'
 import type { Transport } from '../transports/transport.ts'
 import { type Tried, tryOnce } from './attempt.ts'
@@ -12,7 +13,7 @@ import { conditionAfter, deliveryAfter } from './decide.ts'
 import type { EndpointWork, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
-import { type Counted, report, reportUntried } from './report.ts'
+import { report, reportUntried } from './report.ts'
 import type { Settler } from './settler.ts'
 
 export type RoundParts = Readonly<{
@@ -21,7 +22,7 @@ export type RoundParts = Readonly<{
   clock: Clock
   random: () => number
   log: Logger
-  count: Counted
+  notices: Notices
   triesMax: number
   settler: Settler
   memory: Memory
@@ -98,7 +99,7 @@ export class Round {
   #letGo(work: EndpointWork, claim: Claim, to: Change['to']): void {
     this.#parts.memory.free(work, claim.event.body.length)
     this.#settle(work, { to, attempt: null, claimNext: null }, (result) => {
-      if (result.kind === 'applied') reportUntried(this.#parts, to)
+      if (result.kind === 'applied') reportUntried(this.#parts, to, claim.event)
     })
   }
 
@@ -171,7 +172,7 @@ export class Round {
       work.underway.delete(underway)
       if (isFree) work.settling -= 1
       this.#parts.memory.free(work, claim.event.body.length)
-      report(this.#parts, claim, tried, { to, result })
+      report(this.#parts, endpoint, claim, tried, { to, result })
       if (isGone) this.#disable(work)
     })
     if (isFree && work.queued > 0) {
@@ -227,11 +228,10 @@ export class Round {
     const before = work.condition
     work.condition = condition
     if (before.breaker.state !== condition.breaker.state) {
-      const { state } = condition.breaker
-      this.#parts.log.warn(
-        { endpointId: condition.endpointId, from: before.breaker.state, to: state },
-        'breaker.changed',
-      )
+      const { log, notices } = this.#parts
+      const changed = { endpointId: work.endpoint.id, from: before.breaker.state, to: condition.breaker.state }
+      log.warn(changed, 'breaker.changed')
+      notices.publish({ kind: 'breaker.changed', tenant: work.endpoint.tenant, ...changed })
     }
     if (!work.removed) this.#parts.conditions.note(before, condition)
   }

@@ -1,7 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
-import type { Metrics } from '../upkeep/metrics.ts'
 import type { Access } from './auth.ts'
 import { cloudEventOf } from './cloudevents.ts'
 import { agreedKey, inputOf, keyReused, readEvent, requestFacts } from './event-reader.ts'
@@ -11,7 +10,6 @@ import { rawInput } from './raw-event.ts'
 
 export type HotPathParts = Readonly<{
   intake: Intake
-  metrics: Metrics
   access: Access
   eventBytesMax: number
   /** Answers with the problem that the error is. */
@@ -85,7 +83,6 @@ class Arrival {
       this.#fail(keyReused([]))
       return
     }
-    if (!item.duplicate) this.#parts.metrics.eventsAccepted(1)
     // The id is ours and needs no escaping.
     const body = `{"id":"${item.id}","deliveries":${item.deliveries},"duplicate":${item.duplicate}}`
     this.#response.writeHead(202, { 'content-type': 'application/json', 'content-length': body.length })

@@ -74,7 +74,7 @@ export async function openServer(parts: ServerParts, timeouts: Partial<Timeouts>
 }
 
 function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => boolean): FastifyInstance {
-  const { config, intake, metrics } = parts
+  const { config, intake } = parts
   const access = accessBy(config.apiKey)
   const fail = (request: IncomingMessage, response: ServerResponse, error: unknown) => {
     const { problem, requestId } = reported(parts, request, error)
@@ -88,7 +88,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
       .headers(headersOf(problem))
       .send(Buffer.from(problem.body(requestId)))
   }
-  const hotPath = openHotPath({ intake, metrics, access, eventBytesMax: config.eventBytesMax, fail })
+  const hotPath = openHotPath({ intake, access, eventBytesMax: config.eventBytesMax, fail })
   const app = fastify({
     logger: false,
     bodyLimit: bodyBytesMax,

@@ -12,7 +12,7 @@ import { eventShown, summaryShown } from '../shown.ts'
 const listQuery = closedQuery(pageQuery)
 const rawQuery = closedQuery({ key: key.optional(), tenant: tenant.optional() })
 
-export function eventRoutes(app: FastifyInstance, { config, store, intake, metrics }: ServerParts): void {
+export function eventRoutes(app: FastifyInstance, { config, store, intake }: ServerParts): void {
   app.post('/v1/events/batch', { bodyLimit: config.batchBytesMax }, async (request, reply) => {
     const body = bytesOf(request.body)
     const inputs = readBatch(body, request.headers['content-type'], requestFacts(request.headers), config.eventBytesMax)
@@ -21,7 +21,6 @@ export function eventRoutes(app: FastifyInstance, { config, store, intake, metri
       const message = 'was used for another event'
       throw keyReused(acceptance.indexes.map((index) => ({ path: `[${index}].idempotencyKey`, message })))
     }
-    metrics.eventsAccepted(acceptance.items.filter((item) => !item.duplicate).length)
     return reply.code(202).send({ items: acceptance.items })
   })
 
@@ -34,9 +33,7 @@ export function eventRoutes(app: FastifyInstance, { config, store, intake, metri
     const raw = { headers, body, type, key: query.key ?? null, tenant: query.tenant ?? null, cloudEvent }
     const acceptance = await intake.accept([rawInput(raw)])
     if (acceptance.kind === 'key_reused') throw keyReused([])
-    const [item] = acceptance.items
-    if (item?.duplicate === false) metrics.eventsAccepted(1)
-    return reply.code(202).send(item)
+    return reply.code(202).send(acceptance.items[0])
   })
 
   app.get('/v1/events', async (request) => {
