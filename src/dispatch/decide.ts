@@ -1,13 +1,10 @@
 import { recorded, revived } from '../core/circuit-breaker.ts'
-import type { Clock } from '../core/clock.ts'
+import { areApart, type Clock } from '../core/clock.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
 import type { Condition } from '../store/store.ts'
 import type { Tried } from './attempt.ts'
-
-/** Wall and steady clock apart by more than this: somebody set the machine's clock, and ages mean nothing. */
-const clocksApartMsMax = 3_600_000
 
 /** What becomes of a delivery after a try. */
 export function deliveryAfter(
@@ -18,8 +15,7 @@ export function deliveryAfter(
   const { endpoint, removed, probe, random, clock } = context
   const now = clock.steady()
   if (report.kind === 'interrupted') return released(delivery, now)
-  const areApart = Math.abs(clock.wall() - now) > clocksApartMsMax
-  const policy = areApart ? { ...endpoint.retry, maxAgeMs: null } : endpoint.retry
+  const policy = areApart(clock) ? { ...endpoint.retry, maxAgeMs: null } : endpoint.retry
   const to = afterAttempt(delivery, outcome, { policy, random, now, probe })
   return to.status === 'pending' && removed ? givenUp(to, 'endpoint_deleted', now) : to
 }

@@ -34,6 +34,8 @@ export class EndpointWork implements Sleeper, Holder {
   removed = false
   /** It said that it is gone, and is about to be disabled. */
   gone = false
+  /** All delivery is paused by a person, not only this endpoint's. */
+  halted = false
   /** The rate limit has no token before this instant, and a timer runs for it. */
   pacedUntil: number | null = null
   #bucket: Bucket
@@ -64,7 +66,7 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get serving(): boolean {
-    return this.endpoint.status === 'active' && !this.removed && !this.gone
+    return this.endpoint.status === 'active' && !this.removed && !this.gone && !this.halted
   }
 
   /** What breaker and hold allow now. */

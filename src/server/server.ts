@@ -12,6 +12,7 @@ import type { Intake } from '../intake/intake.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
+import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
 import { hotPathUrl, openHotPath } from './hot-path.ts'
 import { headersOf, Problem, problemFor, sendProblem } from './problem.ts'
@@ -19,6 +20,7 @@ import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
 import { openUrls, systemRoutes } from './routes/system.ts'
+import { upkeepRoutes } from './routes/upkeep.ts'
 
 export type ServerParts = Readonly<{
   config: Config
@@ -29,6 +31,7 @@ export type ServerParts = Readonly<{
   dispatcher: Dispatcher
   refusal: (url: string) => Promise<string | null>
   metrics: Metrics
+  upkeep: Upkeep
   log: Logger
   now: () => number
   version: string
@@ -115,6 +118,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
   eventRoutes(app, parts)
   endpointRoutes(app, parts)
   deliveryRoutes(app, parts)
+  upkeepRoutes(app, parts)
   systemRoutes(app, parts, isStopping)
   return app
 }

@@ -55,6 +55,7 @@ export type BenchSettings = Readonly<{
   triesMax?: number
   memoryBytesMax?: number
   waitingBytesMax?: number
+  paused?: boolean
   script?: Script
   /** Where the database is; a folder of its own if not said. */
   folder?: string
@@ -264,6 +265,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     },
     triesMax: settings.triesMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
+    paused: settings.paused ?? false,
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const waitingBytesMax = settings.waitingBytesMax ?? 64 * 1024 * 1024

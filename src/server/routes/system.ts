@@ -14,7 +14,7 @@ export function systemRoutes(app: FastifyInstance, parts: ServerParts, isStoppin
     const outcomesWritable = dispatcher.settling.writable
     const { ready, reasons } = readinessOf({ store: store.health(), outcomesWritable, stopping: isStopping() })
     if (!ready) reply.code(503).header('retry-after', '5')
-    return { status: ready ? 'ready' : 'not_ready', reasons }
+    return { status: ready ? 'ready' : 'not_ready', reasons, paused: dispatcher.paused }
   })
 
   app.get('/metrics', async (_, reply) => {
