@@ -30,7 +30,7 @@ export type NotificationListener = (notification: Notification) => void
 const gatherMs = 60_000
 const subjectsMax = 10_000
 /** With more endpoints of one tenant than these, the further ones are told of together. */
-const endpointsPerTenantMax = 20
+const endpointsPerTenantMax = 10
 
 type Open = { told: Notification; next: Notification | null; timer: NodeJS.Timeout }
 
