@@ -53,9 +53,9 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const catalogue = new Catalogue(store, notices)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
-  const { concurrency: triesMax, memoryBytesMax } = config
+  const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
   const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
-  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, paused: config.paused })
+  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs, paused: config.paused })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })

@@ -10,6 +10,7 @@ import type { Notices } from '../notices.ts'
 import type { Claim, Store } from '../store/store.ts'
 import type { Transport } from '../transports/transport.ts'
 import { tryOnce } from './attempt.ts'
+import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Conditions, freshCondition } from './conditions.ts'
 import { revive } from './decide.ts'
@@ -19,8 +20,10 @@ import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
+import { reportUntried } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
+import { StuckLanes } from './stuck-lanes.ts'
 
 export type DispatcherParts = Readonly<{
   store: Store
@@ -32,6 +35,8 @@ export type DispatcherParts = Readonly<{
   notices: Notices
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
+  /** A lane whose head has failed for longer is told of. */
+  laneStuckMs: number
   triesMax: number
   memoryBytesMax: number
   /** Begin with everything waiting, until `resume`. */
@@ -80,6 +85,7 @@ export class Dispatcher {
       settler: this.settling,
       memory: this.#memory,
       conditions: this.#conditions,
+      stuckLanes: new StuckLanes(parts),
       orphans: this.#orphans,
       stopping,
       onEnded: () => this.#drain.check(),
@@ -222,6 +228,41 @@ export class Dispatcher {
     this.#parts.log.warn({ paused }, paused ? 'dispatch.paused' : 'dispatch.resumed')
     for (const work of this.#works.values()) work.halted = paused
     this.#loop.lookAtAll(this.#works.values())
+  }
+
+  /** The next in its lane is due at once. */
+  cancel(deliveryId: string): Promise<CancelAnswer> {
+    return cancelDelivery(this.#parts, deliveryId, (record) => {
+      reportUntried(this.#parts, record.delivery, record)
+      this.lookAt([record.delivery.endpointId])
+    })
+  }
+
+  /** Closes the breaker and ends the hold; answers whether there is such an endpoint. */
+  resetBreaker(endpointId: string): boolean {
+    const work = this.#works.get(endpointId)
+    if (work !== undefined) this.#loop.resetBreaker(work)
+    return work !== undefined
+  }
+
+  /** Something became due at these endpoints. */
+  lookAt(endpointIds: readonly string[]): void {
+    const now = this.#parts.clock.steady()
+    for (const id of endpointIds) {
+      const work = this.#works.get(id)
+      if (work === undefined) continue
+      work.noteDue(now)
+      this.#loop.look(work)
+    }
+  }
+
+  /** Whether one of them could take more and still has something due in the store. */
+  isCrowded(endpointIds: readonly string[]): boolean {
+    const now = this.#parts.clock.steady()
+    return endpointIds.some((id) => {
+      const work = this.#works.get(id)
+      return work?.serving === true && work.hasBacklog(now) && work.allowance(now).kind !== 'wait'
+    })
   }
 
   #fulfil(endpointId: string, bytes: number): void {

@@ -77,6 +77,7 @@ export async function openServedParts(
     },
     triesMax: 10,
     memoryBytesMax: config.memoryBytesMax,
+    laneStuckMs: config.laneStuckMs,
   })
   await catalogue.load()
   await dispatcher.start()

@@ -53,6 +53,7 @@ export type Bench = Readonly<{
 
 export type BenchSettings = Readonly<{
   triesMax?: number
+  laneStuckMs?: number
   memoryBytesMax?: number
   waitingBytesMax?: number
   paused?: boolean
@@ -263,6 +264,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     composeTest: () => {
       throw new Error('no try-outs here')
     },
+    laneStuckMs: settings.laneStuckMs ?? 15 * 60_000,
     triesMax: settings.triesMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
     paused: settings.paused ?? false,
