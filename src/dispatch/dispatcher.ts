@@ -39,7 +39,7 @@ export type DispatcherParts = Readonly<{
   laneStuckMs: number
   triesMax: number
   memoryBytesMax: number
-  /** Begin with everything waiting, until `resume`. */
+  /** Begin with everything waiting. */
   paused?: boolean
 }>
 
@@ -197,12 +197,11 @@ export class Dispatcher {
   }
 
   /** Tries under way come to their end, and no further one begins. */
-  pause(): void {
-    this.#halt(true)
-  }
-
-  resume(): void {
-    this.#halt(false)
+  set paused(paused: boolean) {
+    this.#paused = paused
+    this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
+    for (const work of this.#works.values()) work.halted = paused
+    this.#loop.lookAtAll(this.#works.values())
   }
 
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
@@ -220,14 +219,6 @@ export class Dispatcher {
         if (work !== undefined) await this.#loop.hurry(work, deliveryId)
       },
     })
-  }
-
-  #halt(paused: boolean): void {
-    if (this.#paused === paused) return
-    this.#paused = paused
-    this.#parts.log.warn({ paused }, paused ? 'dispatch.paused' : 'dispatch.resumed')
-    for (const work of this.#works.values()) work.halted = paused
-    this.#loop.lookAtAll(this.#works.values())
   }
 
   /** The next in its lane is due at once. */

@@ -15,7 +15,7 @@ test('a dispatcher that begins paused keeps what comes and delivers it after res
   await bench.send({ type: 'late.x' })
   await bench.quiet()
   assert.equal(bench.wire.tries.length, 0)
-  bench.dispatcher.resume()
+  bench.dispatcher.paused = false
   await bench.quiet()
   assert.deepEqual([bench.wire.triesOf(old).length, bench.wire.triesOf(late).length], [3, 1])
   assert.deepEqual(await bench.tally(), { delivered: 4 })
@@ -28,12 +28,12 @@ test('what is under way when a person pauses comes to its end, and nothing else 
   await bench.send()
   await bench.send()
   await bench.quiet()
-  bench.dispatcher.pause()
+  bench.dispatcher.paused = true
   bench.wire.answerAll({ kind: 'answered', statusCode: 200, headers: {}, body: '' })
   await bench.quiet()
   assert.equal(bench.wire.tries.length, 1)
   assert.deepEqual(await bench.tally(), { delivered: 1, pending: 1 })
-  bench.dispatcher.resume()
+  bench.dispatcher.paused = false
   await bench.quiet()
   assert.equal(bench.wire.tries.length, 2)
   await bench.stop()
@@ -47,7 +47,7 @@ test('a retry that a person asks for waits too while all is paused', async (t) =
   await bench.dispatcher.retry(record!.delivery.id)
   await bench.quiet()
   assert.equal(bench.wire.tries.length, 0)
-  bench.dispatcher.resume()
+  bench.dispatcher.paused = false
   await bench.quiet()
   assert.equal(bench.wire.tries.length, 1)
   await bench.stop()

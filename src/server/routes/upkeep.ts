@@ -62,7 +62,7 @@ export function upkeepRoutes(api: Api, { upkeep, dispatcher }: ServerParts): voi
     summary: 'Keep events and deliver none, until resumed',
     responses: { 200: paused },
     handler: () => {
-      dispatcher.pause()
+      dispatcher.paused = true
       return { paused: dispatcher.paused }
     },
   })
@@ -75,7 +75,7 @@ export function upkeepRoutes(api: Api, { upkeep, dispatcher }: ServerParts): voi
     summary: 'Deliver again',
     responses: { 200: paused },
     handler: () => {
-      dispatcher.resume()
+      dispatcher.paused = false
       return { paused: dispatcher.paused }
     },
   })
