@@ -39,16 +39,17 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
   const file = config.database.path
+  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
+  const metrics = openMetrics(notices)
   const { store, lastNumber } = await openSqliteStore({
     file,
+    onBatch: metrics.batchWritten,
     key: config.encryptionKey,
     onFatal: (err) => {
       log.fatal({ err }, 'store.ended')
       onFatal(err)
     },
   })
-  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
-  const metrics = openMetrics(notices)
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
   const transport = openTransport(config)
@@ -75,20 +76,8 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
     const { upkeep } = operating
     operating.start()
     const refusal = (url: string) => transport.refusal(url)
-    const serving = {
-      config,
-      store,
-      intake,
-      ids,
-      catalogue,
-      dispatcher,
-      refusal,
-      metrics,
-      upkeep,
-      log,
-      now: clock.wall,
-    }
-    const server = await openServer({ ...serving, version })
+    const serving = { config, store, intake, ids, catalogue, dispatcher, refusal, metrics, log, now: clock.wall }
+    const server = await openServer({ ...serving, upkeep, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
     let stopped: Promise<void> | null = null
     const stop = async (): Promise<void> => {
