@@ -14,6 +14,7 @@ import type { Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
+import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
 import { hotPathUrl, openHotPath } from './hot-path.ts'
 import { inboundFacts, openInboundPath } from './inbound-path.ts'
@@ -27,6 +28,7 @@ import { eventRoutes } from './routes/events.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { sourceRoutes } from './routes/sources.ts'
 import { systemRoutes } from './routes/system.ts'
+import { upkeepRoutes } from './routes/upkeep.ts'
 
 export type ServerParts = Readonly<{
   config: Config
@@ -39,6 +41,7 @@ export type ServerParts = Readonly<{
   replays: ReplayRunner
   refusal: (url: string) => Promise<string | null>
   metrics: Metrics
+  upkeep: Upkeep
   log: Logger
   now: () => number
   version: string
@@ -127,6 +130,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
   deadLetterRoutes(api, parts)
   replayRoutes(api, parts)
   breakerRoutes(api, parts)
+  upkeepRoutes(api, parts)
   systemRoutes(api, parts, isStopping)
   refuseOthers(app, api.routes)
   return app

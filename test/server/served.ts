@@ -14,6 +14,8 @@ import { openServer, type ServerParts, type Timeouts } from '../../src/server/se
 import type { Store } from '../../src/store/store.ts'
 import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
+import { Upkeep } from '../../src/upkeep/upkeep.ts'
+import { keptForAWeek } from '../support/builders.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 
 export type Reply = Readonly<{ status: number; headers: Headers; text: string; json: Json }>
@@ -88,6 +90,8 @@ export async function openServedParts(
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const refusal = (url: string) => transport.refusal(url)
+  const endpoints = () => catalogue.list()
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek })
   const parts = {
     config,
     store,
@@ -99,6 +103,7 @@ export async function openServedParts(
     replays,
     refusal,
     metrics,
+    upkeep,
     log,
     now: Date.now,
     version: '0',

@@ -58,6 +58,7 @@ export type BenchSettings = Readonly<{
   laneStuckMs?: number
   memoryBytesMax?: number
   waitingBytesMax?: number
+  paused?: boolean
   script?: Script
   /** Where the database is; a folder of its own if not said. */
   folder?: string
@@ -267,6 +268,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     laneStuckMs: settings.laneStuckMs ?? 15 * 60_000,
     triesMax: settings.triesMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
+    paused: settings.paused ?? false,
   })
   const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, time.wall())
   const replays = new ReplayRunner({ store, catalogue, clock: time, log, notices, target: dispatcher, newId })
