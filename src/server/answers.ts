@@ -133,6 +133,14 @@ const breakerShown = z.strictObject({
   whenOpen: z.enum(['park', 'fail']),
 })
 
+export const conditionAnswer = z.strictObject({
+  state: z.enum(['closed', 'open', 'half_open']),
+  until: instantShown.nullable().meta({ description: 'When an open breaker lets a probe through.' }),
+  failures: z.int().min(0).meta({ description: 'In a row, while it is closed.' }),
+  heldUntil: instantShown.nullable().meta({ description: 'The endpoint asked for no tries before.' }),
+  failingSince: instantShown.nullable().meta({ description: 'Nothing but failures since then.' }),
+})
+
 const endpointFields = {
   id: idShown('ep'),
   tenant: z.string(),
@@ -149,12 +157,15 @@ const endpointFields = {
   breaker: z.union([z.literal(false), breakerShown]),
   classify: z.record(z.string(), z.enum(['permanent', 'retryable'])),
   headers: headersShown,
+  disableAfter: z
+    .union([z.literal(false), durationShown])
+    .optional()
+    .meta({ description: 'Of http endpoints.' }),
   status: z.enum(endpointStatuses),
   statusReason: z.string().nullable(),
   createdAt: instantShown,
   updatedAt: instantShown,
-  breakerState: z.enum(['closed', 'open', 'half_open']),
-  heldUntil: instantShown.nullable(),
+  condition: conditionAnswer,
 }
 export const endpointAnswer = z.strictObject(endpointFields).meta({ id: 'Endpoint' })
 
