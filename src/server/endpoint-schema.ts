@@ -54,9 +54,18 @@ function changeableFields(presets: Presets) {
     retry: retrySchema(presets).optional(),
     breaker: breakerSchema.optional(),
     classify: classify.optional(),
+    disableAfter: disableAfter.optional(),
     headers,
   }
 }
+
+const disableAfterMsMax = 365 * 24 * hourMs
+const disableAfter = z
+  .union([z.literal(false), duration(hourMs, disableAfterMsMax)], {
+    error: says(`must be false, or a duration from 1h to ${formatDuration(disableAfterMsMax)}`),
+  })
+  .transform((value) => (value === false ? null : value))
+  .meta({ description: 'With nothing but failures for this long the endpoint is disabled; false: never.' })
 
 const classifiedStatus = /^(?:[45]xx|[1-5]\d\d)$/
 const classified = choice(['permanent', 'retryable'])
@@ -137,6 +146,7 @@ export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now:
   return {
     ...endpoint,
     ...(endpoint.kind === 'http' && change.url !== undefined && { url: change.url }),
+    ...(endpoint.kind === 'http' && change.disableAfter !== undefined && { disableAfterMs: change.disableAfter }),
     description: change.description ?? endpoint.description,
     types: change.types ?? endpoint.types,
     ordering: change.ordering ?? endpoint.ordering,
@@ -189,11 +199,16 @@ export function endpointShown(endpoint: Endpoint): Record<string, unknown> {
     },
     classify: endpoint.classify,
     headers: endpoint.headers,
+    ...(endpoint.kind === 'http' && { disableAfter: disableAfterShown(endpoint.disableAfterMs) }),
     status: endpoint.status,
     statusReason: endpoint.statusReason,
     createdAt: new Date(endpoint.createdAt).toISOString(),
     updatedAt: new Date(endpoint.updatedAt).toISOString(),
   }
+}
+
+function disableAfterShown(ms: number | null): string | false {
+  return ms === null ? false : formatDuration(ms)
 }
 
 function urlProblem(text: string): string | null {

@@ -61,8 +61,7 @@ describe('an endpoint', () => {
       headers: {},
       status: 'active',
       statusReason: null,
-      breakerState: 'closed',
-      heldUntil: null,
+      condition: { state: 'closed', until: null, failures: 0, heldUntil: null, failingSince: null },
     })
   })
 
