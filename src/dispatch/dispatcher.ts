@@ -38,6 +38,8 @@ export type DispatcherParts = Readonly<{
   laneStuckMs: number
   triesMax: number
   memoryBytesMax: number
+  /** Begin with everything waiting. */
+  paused?: boolean
 }>
 
 const resyncEveryMs = 30_000
@@ -60,12 +62,14 @@ export class Dispatcher {
   readonly #drain: Drain
   readonly #stopping = new AbortController()
   #stopped: Promise<void> | null = null
+  #paused: boolean
   /** Reservations whose events are being written. */
   #expected = 0
   #resync: NodeJS.Timeout | null = null
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
+    this.#paused = parts.paused ?? false
     const { store, log, clock, notices } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions(store, log)
@@ -96,7 +100,9 @@ export class Dispatcher {
     const endpoints = catalogue.list()
     for (const endpoint of endpoints) {
       const condition = conditions.get(endpoint.id) ?? freshCondition(endpoint.id)
-      this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
+      const work = new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now)
+      work.halted = this.#paused
+      this.#works.set(endpoint.id, work)
     }
     const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
     await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
@@ -184,6 +190,19 @@ export class Dispatcher {
     return { inFlight: this.#loop.inFlight, queued, bytes: this.#memory.used }
   }
 
+  /** Whether nothing is delivered: events are taken in, and wait. */
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  /** Tries under way come to their end, and no further one begins. */
+  set paused(paused: boolean) {
+    this.#paused = paused
+    this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
+    for (const work of this.#works.values()) work.halted = paused
+    this.#loop.lookAtAll(this.#works.values())
+  }
+
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
     const event = this.#parts.composeTest(endpoint, content)
     const parcel = { event, endpoint, deliveryId: event.id.replace('evt_', 'dlv_'), attempt: 1 }
@@ -257,6 +276,7 @@ export class Dispatcher {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
     const before = work.condition
+    work.halted = this.#paused
     work.adopt(endpoint)
     this.#conditions.note(before, work.condition)
     this.#works.set(endpoint.id, work)

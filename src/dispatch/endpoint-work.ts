@@ -36,6 +36,8 @@ export class EndpointWork implements Sleeper, Holder {
   leaving = false
   /** When we saw the first of its failures since the last good try, whatever was known before the start. */
   failuresSeenFrom: number | null = null
+  /** All delivery is paused by a person, not only this endpoint's. */
+  halted = false
   /** The rate limit has no token before this instant, and a timer runs for it. */
   pacedUntil: number | null = null
   #bucket: Bucket
@@ -66,7 +68,7 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get serving(): boolean {
-    return this.endpoint.status === 'active' && !this.removed && !this.leaving
+    return this.endpoint.status === 'active' && !this.removed && !this.leaving && !this.halted
   }
 
   /** What breaker and hold allow now. */

@@ -8,6 +8,7 @@ import { defaultTenant } from '../core/event.ts'
 import type { Classification } from '../core/failure-classifier.ts'
 import { eventTypeLengthMax, typePatternProblem } from '../core/routing.ts'
 import { parseSecret } from '../core/signature.ts'
+import { breakerSchema } from './breaker-schema.ts'
 import { jsonSchemaOf } from './json-schema.ts'
 import { type Presets, retrySchema, retryShown } from './retry-schema.ts'
 import {
@@ -51,7 +52,7 @@ function changeableFields(presets: Presets) {
       .optional(),
     timeout: duration(secondMs, 300 * secondMs).optional(),
     retry: retrySchema(presets).optional(),
-    breaker: breaker.optional(),
+    breaker: breakerSchema.optional(),
     classify: classify.optional(),
     disableAfter: disableAfter.optional(),
     headers,
@@ -65,24 +66,6 @@ const disableAfter = z
   })
   .transform((value) => (value === false ? null : value))
   .meta({ description: 'With nothing but failures for this long the endpoint is disabled; false: never.' })
-
-const breakerFields = closedObject({
-  threshold: wholeNumber(1, 1_000).default(defaultBreaker.threshold),
-  cooldown: duration(secondMs, 24 * hourMs).default(defaultBreaker.cooldownMs),
-  whenOpen: choice(['park', 'fail']).default(defaultBreaker.whenOpen),
-})
-
-const breaker = z
-  .unknown()
-  .transform((input, context) => {
-    if (input === false) return null
-    const parsed = breakerFields.safeParse(input)
-    if (parsed.success)
-      return { threshold: parsed.data.threshold, cooldownMs: parsed.data.cooldown, whenOpen: parsed.data.whenOpen }
-    context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
-    return z.NEVER
-  })
-  .meta(jsonSchemaOf(z.union([z.literal(false), breakerFields])))
 
 const classifiedStatus = /^(?:[45]xx|[1-5]\d\d)$/
 const classified = choice(['permanent', 'retryable'])

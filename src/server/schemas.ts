@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
-import { eventTypeLengthMax, eventTypeProblem } from '../core/routing.ts'
+import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
 import { type FieldError, validationProblem } from './problem.ts'
 
@@ -108,6 +108,12 @@ export function tenantProblem(tenant: string): string | null {
 // What a check decides is written down for the OpenAPI document, as far as JSON Schema has words for it.
 export const eventType = checkedText(eventTypeProblem).meta({
   pattern: String.raw`^[A-Za-z0-9_:/-]+(\.[A-Za-z0-9_:/-]+)*$`,
+  maxLength: eventTypeLengthMax,
+  examples: ['order.created'],
+})
+/** Of an event that somebody sends: Posthorn's own types are not for them. */
+export const sentType = checkedText(sentTypeProblem).meta({
+  pattern: String.raw`^(?!posthorn\.)[A-Za-z0-9_:/-]+(\.[A-Za-z0-9_:/-]+)*$`,
   maxLength: eventTypeLengthMax,
   examples: ['order.created'],
 })

@@ -7,12 +7,15 @@ import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { ReplayRunner } from '../../src/dispatch/replays.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
+import { Sources } from '../../src/intake/sources.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
+import { Upkeep } from '../../src/upkeep/upkeep.ts'
+import { keptForAWeek } from '../support/builders.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 
 export type Reply = Readonly<{ status: number; headers: Headers; text: string; json: Json }>
@@ -87,16 +90,20 @@ export async function openServedParts(
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const refusal = (url: string) => transport.refusal(url)
+  const endpoints = () => catalogue.list()
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek })
   const parts = {
     config,
     store,
     intake,
     ids,
     catalogue,
+    sources: new Sources(store),
     dispatcher,
     replays,
     refusal,
     metrics,
+    upkeep,
     log,
     now: Date.now,
     version: '0',

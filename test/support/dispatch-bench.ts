@@ -58,6 +58,7 @@ export type BenchSettings = Readonly<{
   laneStuckMs?: number
   memoryBytesMax?: number
   waitingBytesMax?: number
+  paused?: boolean
   script?: Script
   /** Where the database is; a folder of its own if not said. */
   folder?: string
@@ -256,17 +257,15 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const logged: string[] = []
   const log = logInto(logged)
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue },
-    transport: wire,
-    clock: time,
+    ...{ store, catalogue, log, notices, transport: wire, clock: time },
     random: () => 0.5,
-    ...{ log, notices },
     composeTest: () => {
       throw new Error('no try-outs here')
     },
     laneStuckMs: settings.laneStuckMs ?? 15 * 60_000,
     triesMax: settings.triesMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
+    paused: settings.paused ?? false,
   })
   const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, time.wall())
   const replays = new ReplayRunner({ store, catalogue, clock: time, log, notices, target: dispatcher, newId })
