@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
@@ -12,10 +12,12 @@ import { Intake } from './intake/intake.ts'
 import { openLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
+import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
+import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
 import { openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
@@ -114,6 +116,31 @@ function refuseWrongRanges({ allowPrivate }: Config): void {
 /** Brings the database's schema up to date, or says what that would take. */
 export function migrateDatabase(config: Config, options: { dryRun: boolean }): Promise<MigrationReport> {
   return migrateFile(config.database.path, options)
+}
+
+export type { Check } from './upkeep/checkup.ts'
+
+/** For `doctor`: the place of the database, its schema and its key. Changes nothing. */
+export async function checkDatabase(config: Config): Promise<readonly Check[]> {
+  const { path } = config.database
+  const place = await checkDatabasePlace(path, config.encryptionKey !== null)
+  if (!existsSync(path)) return [...place, ok('database', `there is none yet at ${path}; start makes it`)]
+  try {
+    const { from, to, applied } = await migrateFile(path, { dryRun: true })
+    checkKey(path, config.encryptionKey)
+    const schema =
+      applied.length === 0
+        ? ok('database', `version ${to}, and the key fits`)
+        : warn(
+            'database',
+            `version ${from}; this Posthorn has ${to}`,
+            'make a backup; the next start brings it up to date',
+          )
+    return [...place, schema]
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error)
+    return [...place, fail('database', found, 'put a backup in its place, or name another with --database')]
+  }
 }
 
 function upkeepSettings(config: Config): OperatingParts['settings'] {

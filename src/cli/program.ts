@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
+import { addDispatch } from './dispatch.ts'
+import { addDoctor } from './doctor.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { describeFailure, exitCodes } from './failure.ts'
@@ -10,6 +12,7 @@ import { addSend } from './send.ts'
 import { addSink } from './sink.ts'
 import { addStart } from './start.ts'
 import type { Terminal } from './terminal.ts'
+import { addUpkeep } from './upkeep.ts'
 
 const afterHelp = `
 Without a command it starts the server. The other commands speak to a running one:
@@ -60,7 +63,19 @@ function buildProgram(terminal: Terminal): Command {
       writeErr: (text) => terminal.say(text.trimEnd().replace(/^error: /, 'posthorn: ')),
     })
     .addHelpText('after', afterHelp)
-  for (const add of [addStart, addSend, addEndpoints, addEvents, addDeliveries, addSink, addMigrate, addConfig]) {
+  for (const add of [
+    addStart,
+    addSend,
+    addEndpoints,
+    addEvents,
+    addDeliveries,
+    addSink,
+    addMigrate,
+    addConfig,
+    addUpkeep,
+    addDispatch,
+    addDoctor,
+  ]) {
     add(program, terminal)
   }
   return program
