@@ -6,9 +6,11 @@ import { PosthornError } from './core/errors.ts'
 import type { Event } from './core/event.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
+import { ReplayRunner } from './dispatch/replays.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
+import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
@@ -54,32 +56,37 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   })
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
+  const sources = new Sources(store)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
   const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
   const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs, paused: config.paused })
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
+  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   let operating: Operating | null = null
   const stopParts = async (): Promise<void> => {
     await operating?.stop()
+    await replays.stop()
     await dispatcher.stop(config.graceMs)
     await transport.close()
     await store.close()
   }
   try {
-    await catalogue.load()
+    await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
+    await replays.start()
     const settings = upkeepSettings(config)
     const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version, settings }
     operating = await openOperating({ ...watching, accept: ownEvents(intake) })
     const { upkeep } = operating
     operating.start()
     const refusal = (url: string) => transport.refusal(url)
-    const serving = { config, store, intake, ids, catalogue, dispatcher, refusal, metrics, log, now: clock.wall }
-    const server = await openServer({ ...serving, upkeep, version })
+    const serving = { config, store, intake, ids, catalogue, sources, dispatcher, replays, refusal, metrics, log }
+    const server = await openServer({ ...serving, now: clock.wall, upkeep, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
     let stopped: Promise<void> | null = null
     const stop = async (): Promise<void> => {

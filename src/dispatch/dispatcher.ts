@@ -1,5 +1,4 @@
 import type { Attempt } from '../core/attempt.ts'
-import type { Breaker } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
@@ -7,7 +6,7 @@ import { retryAfterMsMax } from '../core/failure-classifier.ts'
 import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
-import type { Claim, Store } from '../store/store.ts'
+import type { Claim, Condition, Store } from '../store/store.ts'
 import type { Transport } from '../transports/transport.ts'
 import { tryOnce } from './attempt.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
@@ -181,7 +180,7 @@ export class Dispatcher {
 
   // ── What people ask ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  conditionOf(endpointId: string): Readonly<{ breaker: Breaker; heldUntil: number | null }> {
+  conditionOf(endpointId: string): Condition {
     return this.#works.get(endpointId)?.condition ?? freshCondition(endpointId)
   }
 

@@ -1,9 +1,10 @@
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
 import { acceptedShown } from './answers.ts'
 import type { Access } from './auth.ts'
+import { isDeclaredLarger, readBody } from './body-reader.ts'
 import { cloudEventOf } from './cloudevents.ts'
 import { agreedKey, eventSchema, inputOf, keyReused, readEvent, requestFacts } from './event-reader.ts'
 import { readMembers } from './json.ts'
@@ -54,7 +55,7 @@ export function openHotPath(parts: HotPathParts): (request: IncomingMessage, res
 }
 
 function lengthProblem(request: IncomingMessage, bytesMax: number): Problem | null {
-  return Number(request.headers['content-length'] ?? 0) > bytesMax ? tooLarge(bytesMax) : null
+  return isDeclaredLarger(request, bytesMax) ? tooLarge(bytesMax) : null
 }
 
 function tooLarge(bytesMax: number): Problem {
@@ -67,30 +68,19 @@ class Arrival {
   readonly #scope: Scope
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
-  #chunks: Buffer[] = []
-  #size = 0
 
   constructor(parts: HotPathParts, scope: Scope, request: IncomingMessage, response: ServerResponse) {
     this.#parts = parts
     this.#scope = scope
     this.#request = request
     this.#response = response
-    request.on('data', (chunk: Buffer) => this.#read(chunk))
-    request.on('end', () => this.#accept())
+    readBody(request, parts.eventBytesMax, (body) => this.#accept(body))
   }
 
-  #read(chunk: Buffer): void {
-    this.#size += chunk.length
-    if (this.#size <= this.#parts.eventBytesMax) this.#chunks.push(chunk)
-    else this.#chunks = []
-  }
-
-  #accept(): void {
+  #accept(body: Buffer | null): void {
     const { intake, eventBytesMax } = this.#parts
     try {
-      if (this.#size > eventBytesMax) throw tooLarge(eventBytesMax)
-      const [first] = this.#chunks
-      const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks)
+      if (body === null) throw tooLarge(eventBytesMax)
       const input = readInput(this.#request, body, this.#scope)
       intake.accept([input]).then(
         (acceptance) => this.#answer(acceptance),

@@ -161,7 +161,7 @@ export const pageLimitMax = 500
 const pageLimitDefault = 50
 
 const instantError = says('must be an instant like 2026-01-31T12:00:00Z')
-const instant = z
+export const instant = z
   .string({ error: instantError })
   .refine((text) => /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text), {
     error: instantError,

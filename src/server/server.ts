@@ -7,19 +7,26 @@ import type { Config } from '../config.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { ReplayRunner } from '../dispatch/replays.ts'
 import type { IdSource } from '../intake/ids.ts'
 import type { Intake } from '../intake/intake.ts'
+import type { Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
 import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
 import { hotPathUrl, openHotPath } from './hot-path.ts'
+import { inboundFacts, openInboundPath } from './inbound-path.ts'
 import { headersOf, Problem, problemFor, sendProblem } from './problem.ts'
 import { Api, type RouteFacts } from './route.ts'
+import { breakerRoutes } from './routes/breakers.ts'
+import { deadLetterRoutes } from './routes/dead-letters.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
+import { replayRoutes } from './routes/replays.ts'
+import { sourceRoutes } from './routes/sources.ts'
 import { systemRoutes } from './routes/system.ts'
 import { upkeepRoutes } from './routes/upkeep.ts'
 
@@ -29,7 +36,9 @@ export type ServerParts = Readonly<{
   intake: Intake
   ids: IdSource
   catalogue: Catalogue
+  sources: Sources
   dispatcher: Dispatcher
+  replays: ReplayRunner
   refusal: (url: string) => Promise<string | null>
   metrics: Metrics
   upkeep: Upkeep
@@ -93,6 +102,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
       .send(Buffer.from(problem.body(requestId)))
   }
   const hotPath = openHotPath({ intake, access, eventBytesMax: config.eventBytesMax, fail })
+  const inboundPath = openInboundPath({ ...parts, fail })
   const app = fastify({
     logger: false,
     bodyLimit: bodyBytesMax,
@@ -105,7 +115,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
         // A server that is stopping wants its connections back.
         if (isStopping()) response.setHeader('connection', 'close')
         if (request.method === 'POST' && isHot(request.url)) hotPath(request, response)
-        else others(request, response)
+        else if (!inboundPath(request, response)) others(request, response)
       }),
   })
   app.removeAllContentTypeParsers()
@@ -114,7 +124,12 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
   const api = new Api(app, access)
   eventRoutes(api, parts)
   endpointRoutes(api, parts)
+  sourceRoutes(api, parts)
+  for (const facts of inboundFacts(config.eventBytesMax)) api.describe(facts)
   deliveryRoutes(api, parts)
+  deadLetterRoutes(api, parts)
+  replayRoutes(api, parts)
+  breakerRoutes(api, parts)
   upkeepRoutes(api, parts)
   systemRoutes(api, parts, isStopping)
   refuseOthers(app, api.routes)

@@ -4,8 +4,10 @@ import { openApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import { ReplayRunner } from '../../src/dispatch/replays.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
+import { Sources } from '../../src/intake/sources.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
@@ -81,6 +83,9 @@ export async function openServedParts(
   })
   await catalogue.load()
   await dispatcher.start()
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, Date.now())
+  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
+  await replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
@@ -93,7 +98,9 @@ export async function openServedParts(
     intake,
     ids,
     catalogue,
+    sources: new Sources(store),
     dispatcher,
+    replays,
     refusal,
     metrics,
     upkeep,
@@ -108,6 +115,7 @@ export async function openServedParts(
     call: caller(server.url),
     async stop() {
       await server.stop()
+      await replays.stop()
       await dispatcher.stop(0)
       await transport.close()
       await store.close()
