@@ -45,15 +45,12 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const file = config.database.path
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices)
-  const { store, lastNumber } = await openSqliteStore({
-    file,
-    onBatch: metrics.batchWritten,
-    key: config.encryptionKey,
-    onFatal: (err) => {
-      log.fatal({ err }, 'store.ended')
-      onFatal(err)
-    },
-  })
+  const ended = (err: Error) => {
+    log.fatal({ err }, 'store.ended')
+    onFatal(err)
+  }
+  const keeping = { file, key: config.encryptionKey, onFatal: ended, onBatch: metrics.batchWritten }
+  const { store, lastNumber } = await openSqliteStore(keeping)
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
   const sources = new Sources(store)
@@ -79,33 +76,33 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
     await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
     await replays.start()
-    const settings = upkeepSettings(config)
-    const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version, settings }
-    operating = await openOperating({ ...watching, accept: ownEvents(intake) })
+    const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version }
+    operating = await openOperating({ ...watching, ...operatingFor(config, intake) })
     const { upkeep } = operating
-    operating.start()
     const refusal = (url: string) => transport.refusal(url)
     const serving = { config, store, intake, ids, catalogue, sources, dispatcher, replays, refusal, metrics, log }
     const server = await openServer({ ...serving, now: clock.wall, upkeep, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
-    let stopped: Promise<void> | null = null
-    const stop = async (): Promise<void> => {
+    const stop = once(async () => {
       await operating?.stop()
       intake.stop()
       await server.stop()
       await stopParts()
       log.info({}, 'posthorn.stopped')
-    }
-    return {
-      url: server.url,
-      stop() {
-        stopped ??= stop()
-        return stopped
-      },
-    }
+    })
+    return { url: server.url, stop }
   } catch (error) {
     await stopParts()
     throw error
+  }
+}
+
+/** Whoever calls again gets the same answer. */
+function once(work: () => Promise<void>): () => Promise<void> {
+  let underway: Promise<void> | null = null
+  return () => {
+    underway ??= work()
+    return underway
   }
 }
 
@@ -150,28 +147,22 @@ export async function checkDatabase(config: Config): Promise<readonly Check[]> {
   }
 }
 
-function upkeepSettings(config: Config): OperatingParts['settings'] {
-  const { keepDeliveredMs, keepFailedMs, keepDeadLetterMs, keepEventMs } = config
+/** How it is kept in order, and how events of Posthorn's own come in: like everybody's. */
+function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'settings' | 'accept'> {
+  const { keepDeliveredMs: deliveredMs, keepFailedMs: failedMs } = config
+  const { keepDeadLetterMs: deadLetterMs, keepEventMs: eventMs } = config
   return {
-    everyMs: config.upkeepEveryMs,
-    afterMs: config.upkeepAfterMs,
-    retention: {
-      deliveredMs: keepDeliveredMs,
-      failedMs: keepFailedMs,
-      deadLetterMs: keepDeadLetterMs,
-      eventMs: keepEventMs,
+    settings: {
+      everyMs: config.upkeepEveryMs,
+      afterMs: config.upkeepAfterMs,
+      retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
+      replayMs: config.keepReplayMs,
+      backlogMax: config.backlogMax,
     },
-    replayMs: config.keepReplayMs,
-    backlogMax: config.backlogMax,
-  }
-}
-
-/** Takes events of Posthorn's own in, like everybody's. */
-function ownEvents(intake: Intake): OperatingParts['accept'] {
-  return async ({ data, ...event }) => {
-    await intake.accept([
-      { ...event, headers: {}, content: { kind: 'data', bytes: data }, idempotency: null, request: null },
-    ])
+    accept: async ({ data, ...event }) => {
+      const content = { kind: 'data', bytes: data } as const
+      await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
+    },
   }
 }
 
