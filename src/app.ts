@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
@@ -6,17 +6,22 @@ import { PosthornError } from './core/errors.ts'
 import type { Event } from './core/event.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
+import { ReplayRunner } from './dispatch/replays.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
+import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
+import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
+import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
-import { KeyPruning } from './upkeep/key-pruning.ts'
+import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
 import { openMetrics } from './upkeep/metrics.ts'
+import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
 /** A running Posthorn. */
 export type App = Readonly<{
@@ -38,57 +43,66 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
   const file = config.database.path
-  const { store, lastNumber } = await openSqliteStore({
-    file,
-    key: config.encryptionKey,
-    onFatal: (err) => {
-      log.fatal({ err }, 'store.ended')
-      onFatal(err)
-    },
-  })
-  const metrics = openMetrics()
+  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
+  const metrics = openMetrics(notices)
+  const ended = (err: Error) => {
+    log.fatal({ err }, 'store.ended')
+    onFatal(err)
+  }
+  const keeping = { file, key: config.encryptionKey, onFatal: ended, onBatch: metrics.batchWritten }
+  const { store, lastNumber } = await openSqliteStore(keeping)
   const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store)
+  const catalogue = new Catalogue(store, notices)
+  const sources = new Sources(store)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
-  const { concurrency: triesMax, memoryBytesMax } = config
-  const count = metrics.attemptSettled
-  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, count, composeTest }
-  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax })
+  const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
+  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
+  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs, paused: config.paused })
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
+  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const intake = new Intake({ store, ids, clock, route, fresh: dispatcher, waitingBytesMax: config.intakeBytesMax })
-  const pruning = new KeyPruning({ store, log, now: clock.wall })
+  const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
+  let operating: Operating | null = null
   const stopParts = async (): Promise<void> => {
-    await pruning.stop()
+    await operating?.stop()
+    await replays.stop()
     await dispatcher.stop(config.graceMs)
     await transport.close()
     await store.close()
   }
   try {
-    await catalogue.load()
+    await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
-    pruning.start()
+    await replays.start()
+    const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version }
+    operating = await openOperating({ ...watching, ...operatingFor(config, intake) })
+    const { upkeep } = operating
     const refusal = (url: string) => transport.refusal(url)
-    const serving = { config, store, intake, ids, catalogue, dispatcher, refusal, metrics, log, now: clock.wall }
-    const server = await openServer({ ...serving, version })
+    const serving = { config, store, intake, ids, catalogue, sources, dispatcher, replays, refusal, metrics, log }
+    const server = await openServer({ ...serving, now: clock.wall, upkeep, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
-    let stopped: Promise<void> | null = null
-    const stop = async (): Promise<void> => {
+    const stop = once(async () => {
+      await operating?.stop()
       intake.stop()
       await server.stop()
       await stopParts()
       log.info({}, 'posthorn.stopped')
-    }
-    return {
-      url: server.url,
-      stop() {
-        stopped ??= stop()
-        return stopped
-      },
-    }
+    })
+    return { url: server.url, stop }
   } catch (error) {
     await stopParts()
     throw error
+  }
+}
+
+/** Whoever calls again gets the same answer. */
+function once(work: () => Promise<void>): () => Promise<void> {
+  let underway: Promise<void> | null = null
+  return () => {
+    underway ??= work()
+    return underway
   }
 }
 
@@ -106,6 +120,50 @@ function refuseWrongRanges({ allowPrivate }: Config): void {
 /** Brings the database's schema up to date, or says what that would take. */
 export function migrateDatabase(config: Config, options: { dryRun: boolean }): Promise<MigrationReport> {
   return migrateFile(config.database.path, options)
+}
+
+export type { Check } from './upkeep/checkup.ts'
+
+/** For `doctor`: the place of the database, its schema and its key. Changes nothing. */
+export async function checkDatabase(config: Config): Promise<readonly Check[]> {
+  const { path } = config.database
+  const place = await checkDatabasePlace(path, config.encryptionKey !== null)
+  if (!existsSync(path)) return [...place, ok('database', `there is none yet at ${path}; start makes it`)]
+  try {
+    const { from, to, applied } = await migrateFile(path, { dryRun: true })
+    checkKey(path, config.encryptionKey)
+    const schema =
+      applied.length === 0
+        ? ok('database', `version ${to}, and the key fits`)
+        : warn(
+            'database',
+            `version ${from}; this Posthorn has ${to}`,
+            'make a backup; the next start brings it up to date',
+          )
+    return [...place, schema]
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error)
+    return [...place, fail('database', found, 'put a backup in its place, or name another with --database')]
+  }
+}
+
+/** How it is kept in order, and how events of Posthorn's own come in: like everybody's. */
+function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'settings' | 'accept'> {
+  const { keepDeliveredMs: deliveredMs, keepFailedMs: failedMs } = config
+  const { keepDeadLetterMs: deadLetterMs, keepEventMs: eventMs } = config
+  return {
+    settings: {
+      everyMs: config.upkeepEveryMs,
+      afterMs: config.upkeepAfterMs,
+      retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
+      replayMs: config.keepReplayMs,
+      backlogMax: config.backlogMax,
+    },
+    accept: async ({ data, ...event }) => {
+      const content = { kind: 'data', bytes: data } as const
+      await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
+    },
+  }
 }
 
 function openClock(): Clock {

@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander'
-import { endpointStatuses } from '../core/endpoint.ts'
+import { endpointKinds, endpointStatuses } from '../core/endpoint.ts'
 import { ApiClient } from '../server/client.ts'
 import { pageOf, rowOf } from './answers.ts'
 import { durationText, json } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
+import { confirm } from './confirm.ts'
 import { printAttempt } from './deliveries.ts'
 import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-flags.ts'
 import { CommandFailed, UsageError } from './failure.ts'
@@ -20,6 +21,7 @@ import {
 import type { Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
+type EndpointFilter = Readonly<{ tenant?: string; kind?: string; status?: string }>
 type Deps = Readonly<{ terminal: Terminal; client: () => ApiClient }>
 
 export function addEndpoints(program: Command, terminal: Terminal): void {
@@ -53,10 +55,11 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
     .command('list')
     .description('list endpoints')
     .option('--tenant <name>', 'only of this tenant')
+    .addOption(new Option('--kind <kind>', 'only of this kind').choices(endpointKinds))
     .addOption(new Option('--status <status>', 'only these').choices(endpointStatuses))
-  withFormat(list).action(async ({ output, ...query }: Output & { tenant?: string; status?: string }) => {
+  withFormat(list).action(async ({ output, tenant, kind, status }: Output & EndpointFilter) => {
     const printer = new ListPrinter(terminal, output, columns)
-    printer.add(pageOf(await client().get('/v1/endpoints', query)).items)
+    printer.add(pageOf(await client().get('/v1/endpoints', { tenant, kind, status })).items)
     printer.end('there is no endpoint; add one with: posthorn endpoints create <url>')
   })
   const show = endpoints.command('show').description('show an endpoint').argument('<id>', 'ep_…')
@@ -68,7 +71,8 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
 const columns: readonly Column[] = [
   { title: 'ID', show: ({ id }) => textOf(id) },
   { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-  { title: 'URL', show: ({ url }) => textOf(url) },
+  { title: 'KIND', show: ({ kind }) => textOf(kind) },
+  { title: 'TARGET', show: ({ url, handler }) => textOf(url ?? handler) },
   { title: 'TYPES', show: ({ types }) => textOf(types) },
   { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
   { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
@@ -147,17 +151,15 @@ function addDelete(endpoints: Command, { terminal, client }: Deps): void {
     .argument('<id>', 'ep_…')
     .option('--yes', 'do not ask')
     .action(async (id: string, { yes = false }: { yes?: boolean }) => {
-      if (!yes) await confirmDelete(terminal, rowOf(await client().get(pathOf(id))))
+      const question = yes ? '' : deletion(rowOf(await client().get(pathOf(id))))
+      if (!(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was deleted')
       await client().json('DELETE', pathOf(id))
       terminal.say(`${id} is deleted`)
     })
 }
 
-async function confirmDelete(terminal: Terminal, endpoint: Row): Promise<void> {
-  const what = `${textOf(endpoint.id)} (${textOf(endpoint.url)})`
-  if (!terminal.canAsk) throw new UsageError(`This would delete ${what}; say --yes to do it.`)
-  const question = `delete ${what}? Deliveries that wait for it will fail. [y/N] `
-  if (!/^y(?:es)?$/i.test(await terminal.ask(question))) throw new CommandFailed('nothing was deleted')
+function deletion(endpoint: Row): string {
+  return `delete ${textOf(endpoint.id)} (${textOf(endpoint.url)})? Deliveries that wait for it will fail.`
 }
 
 function pathOf(id: string): string {

@@ -4,6 +4,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Event, InboundRequestFacts } from '../core/event.ts'
 import { laneOf } from '../core/lanes.ts'
+import type { Notices } from '../notices.ts'
 import type { AppendedItem, Arrival, Claim, NewDelivery, Store } from '../store/store.ts'
 import { envelope } from './envelope.ts'
 import type { IdSource } from './ids.ts'
@@ -45,8 +46,11 @@ export type IntakeParts = Readonly<{
   clock: Clock
   route: (tenant: string, type: string) => readonly Endpoint[]
   fresh: FreshWork
+  notices: Notices
   /** Bytes of events that may wait for their commit; beyond it the intake is full. */
   waitingBytesMax: number
+  /** Told how long it took to keep what came in one call. */
+  onAccepted?: (tookMs: number) => void
 }>
 
 const deliveriesPerBatchMax = 100_000
@@ -82,12 +86,14 @@ export class Intake {
     }
     const planned = inputs.map((input) => this.#plan(input))
     this.#waitingBytes += bytes
+    const startedAt = performance.now()
     try {
       const appended = await this.#parts.store.append(planned.map((plan) => plan.arrival))
       if (appended.kind === 'conflict') {
         for (const plan of planned) this.#forgoAll(plan)
         return { kind: 'key_reused', indexes: appended.conflicts }
       }
+      this.#parts.onAccepted?.(performance.now() - startedAt)
       this.#handOver(planned, appended.items)
       const items = appended.items.map(({ eventId, deliveries, duplicate }) => ({ id: eventId, deliveries, duplicate }))
       return { kind: 'accepted', items }
@@ -159,6 +165,7 @@ export class Intake {
 
   #handOverOne({ arrival, endpoints }: Planned, item: AppendedItem, claims: Claim[]): void {
     const { event, deliveries } = arrival
+    this.#announce(event, item)
     endpoints.forEach((endpoint, index) => {
       const delivery = deliveries[index]
       if (delivery === undefined) return
@@ -170,6 +177,11 @@ export class Intake {
       if (delivery.leaseEndsAt === null) this.#parts.fresh.noteWaiting(endpoint, delivery.dueAt)
       else this.#parts.fresh.giveBack(endpoint, event.body.length)
     })
+  }
+
+  #announce({ id: eventId, tenant, type }: Event, { deliveries }: AppendedItem): void {
+    const { notices } = this.#parts
+    if (notices.heard) notices.publish({ kind: 'event.accepted', tenant, eventId, type, deliveries })
   }
 
   #forgoAll({ arrival, endpoints }: Planned): void {

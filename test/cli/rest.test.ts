@@ -183,7 +183,7 @@ describe('posthorn endpoints', () => {
       },
     )
     const list = await server.cli(['endpoints', 'list'])
-    assert.match(list.stdout, new RegExp(`^${endpoint.id} +active +${endpoint.url}`, 'm'))
+    assert.match(list.stdout, new RegExp(`^${endpoint.id} +active +http +${endpoint.url}`, 'm'))
     const changed = await server.json<Endpoint>(['endpoints', 'update', endpoint.id, '--concurrency', '9'])
     assert.deepEqual([changed.concurrency, changed.url], [9, endpoint.url])
     const limited = (limit: string) =>
@@ -194,7 +194,7 @@ describe('posthorn endpoints', () => {
     assert.match((await server.cli(['endpoints', 'resume', endpoint.id])).stderr, /is active/)
     const unsure = await server.cli(['endpoints', 'delete', endpoint.id])
     assert.equal(unsure.code, 2)
-    assert.match(unsure.stderr, /say --yes/)
+    assert.match(unsure.stderr, /delete ep_.*add --yes/)
     assert.equal((await server.cli(['endpoints', 'delete', endpoint.id, '--yes'])).code, 0)
     const gone = await server.cli(['endpoints', 'show', endpoint.id])
     assert.deepEqual([gone.code, gone.stdout], [1, ''])

@@ -1,57 +1,110 @@
-import type { FastifyInstance } from 'fastify'
-import { z } from 'zod'
 import { deliveryStatuses } from '../../core/delivery.ts'
-import { reasons } from '../../core/outcome.ts'
+import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
+import { filterOf, filterQuery, filterText } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
-import { choice, closedQuery, idOf, pageQuery, read, says } from '../schemas.ts'
+import type { Api } from '../route.ts'
+import { choice, closedQuery, idParam, pageQuery } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, deliveryShown } from '../shown.ts'
 
-const textError = says('must be a text of 1 to 300 characters')
-const text = z.string({ error: textError }).min(1, { error: textError }).max(300, { error: textError })
-
 const listQuery = closedQuery({
   ...pageQuery,
+  ...filterQuery,
   status: choice(deliveryStatuses).exactOptional(),
-  endpoint: text.exactOptional(),
-  event: text.exactOptional(),
-  reason: choice(reasons).exactOptional(),
-  error: text.exactOptional(),
+  event: filterText.exactOptional(),
 })
+const params = { id: idParam('delivery', 'dlv') }
 
-export function deliveryRoutes(app: FastifyInstance, { store, dispatcher }: ServerParts): void {
-  app.get('/v1/deliveries', async (request) => {
-    const { status, endpoint, event, ...query } = read(listQuery, request.query)
-    const named = {
-      ...(status && { statuses: [status] }),
-      ...(endpoint && { endpointId: endpoint }),
-      ...(event && { eventId: event }),
-    }
-    const page = await store.listDeliveries({ ...query, ...named })
-    return { items: page.items.map(deliveryShown), next: page.next }
+export function deliveryRoutes(api: Api, parts: ServerParts): void {
+  readRoutes(api, parts)
+  retryRoute(api, parts)
+  cancelRoute(api, parts)
+}
+
+function readRoutes(api: Api, { store }: ServerParts): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/deliveries',
+    name: 'listDeliveries',
+    summary: 'Deliveries, newest first',
+    tag: 'deliveries',
+    role: 'read',
+    query: listQuery,
+    responses: { 200: pageOf(deliveryAnswer) },
+    handler: async ({ scope, query: { limit, cursor, ...asked } }) => {
+      const filter = filterOf(asked, scope)
+      const page = await store.listDeliveries({ ...filter, limit, ...(cursor !== undefined && { cursor }) })
+      return { items: page.items.map(deliveryShown), next: page.next }
+    },
   })
 
-  app.get('/v1/deliveries/:id', async (request) => {
-    const id = idOf(request.params, 'delivery')
-    const [record, attempts] = await Promise.all([store.getDelivery(id), store.listAttempts(id)])
-    if (record === null) throw notFound('delivery', id)
-    return { ...deliveryShown(record), attemptLog: attempts.map(attemptShown) }
+  api.route({
+    method: 'GET',
+    url: '/v1/deliveries/:id',
+    name: 'getDelivery',
+    summary: 'A delivery with its attempts',
+    tag: 'deliveries',
+    role: 'read',
+    params,
+    responses: { 200: deliveryWithAttempts },
+    handler: async ({ scope, params: { id } }) => {
+      const record = scope.found(await store.getDelivery(id), 'delivery', id)
+      const attempts = await store.listAttempts(id)
+      return { ...deliveryShown(record), attemptLog: attempts.map(attemptShown) }
+    },
   })
+}
 
-  app.post('/v1/deliveries/:id/retry', async (request, reply) => {
-    const id = idOf(request.params, 'delivery')
-    switch (await dispatcher.retry(id)) {
-      case 'not_found':
-        throw notFound('delivery', id)
-      case 'in_progress':
-        throw new Problem('conflict', `The delivery ${id} is being tried right now.`)
-      case 'endpoint_gone':
-        throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
-      case 'retried': {
-        const record = await store.getDelivery(id)
-        if (record === null) throw notFound('delivery', id)
-        return reply.code(202).send(deliveryShown(record))
+function retryRoute(api: Api, { store, dispatcher }: ServerParts): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/deliveries/:id/retry',
+    name: 'retryDelivery',
+    summary: 'Try it now; a dead letter gets a fresh budget, a delivered one is sent again',
+    tag: 'deliveries',
+    role: 'admin',
+    params,
+    responses: { 202: deliveryAnswer },
+    problems: ['conflict'],
+    handler: async ({ scope, params: { id } }) => {
+      scope.found(await store.getDelivery(id), 'delivery', id)
+      switch (await dispatcher.retry(id)) {
+        case 'not_found':
+          throw notFound('delivery', id)
+        case 'in_progress':
+          throw new Problem('conflict', `The delivery ${id} is being tried right now.`)
+        case 'endpoint_gone':
+          throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
+        case 'retried':
+          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
       }
-    }
+    },
+  })
+}
+
+function cancelRoute(api: Api, { store, dispatcher }: ServerParts): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/deliveries/:id/cancel',
+    name: 'cancelDelivery',
+    summary: 'End a delivery that waits, as failed; the next in its lane is due at once',
+    tag: 'deliveries',
+    role: 'admin',
+    params,
+    responses: { 202: deliveryAnswer },
+    problems: ['conflict'],
+    handler: async ({ scope, params: { id } }) => {
+      const { delivery } = scope.found(await store.getDelivery(id), 'delivery', id)
+      switch (await dispatcher.cancel(id)) {
+        case 'not_found':
+          throw notFound('delivery', id)
+        case 'in_progress':
+          throw new Problem('conflict', `The delivery ${id} is being tried right now.`)
+        case 'settled':
+          throw new Problem('conflict', `The delivery ${id} has ended (${delivery.status}).`)
+        case 'cancelled':
+          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
+      }
+    },
   })
 }
