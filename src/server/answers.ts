@@ -95,6 +95,10 @@ export const eventSummary = z
 export const eventAnswer = z
   .strictObject({
     ...eventFacts,
+    request: z
+      .strictObject({ source: z.string(), method: z.string(), query: z.string(), headers: headersShown })
+      .nullable()
+      .meta({ description: 'How it came in, if a source took it in.' }),
     deliveries: z.array(deliveryAnswer).meta({ description: 'The newest 500.' }),
     deliveriesNext: z
       .string()

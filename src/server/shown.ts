@@ -41,7 +41,8 @@ export function summaryShown(event: EventSummary): Record<string, unknown> {
 }
 
 export function eventShown(event: Event, deliveries: readonly DeliveryRecord[]): Record<string, unknown> {
-  return { ...factsShown(event), size: event.body.length, deliveries: deliveries.map(deliveryShown) }
+  const { request, body } = event
+  return { ...factsShown(event), request, size: body.length, deliveries: deliveries.map(deliveryShown) }
 }
 
 function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>): Record<string, unknown> {

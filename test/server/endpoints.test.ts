@@ -60,6 +60,7 @@ describe('an endpoint', () => {
       classify: {},
       headers: {},
       status: 'active',
+      disableAfter: '5d',
       statusReason: null,
       condition: { state: 'closed', until: null, failures: 0, heldUntil: null, failingSince: null },
     })
