@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
@@ -14,10 +14,12 @@ import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
+import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
+import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
 import { openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
@@ -43,15 +45,12 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const file = config.database.path
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices)
-  const { store, lastNumber } = await openSqliteStore({
-    file,
-    onBatch: metrics.batchWritten,
-    key: config.encryptionKey,
-    onFatal: (err) => {
-      log.fatal({ err }, 'store.ended')
-      onFatal(err)
-    },
-  })
+  const ended = (err: Error) => {
+    log.fatal({ err }, 'store.ended')
+    onFatal(err)
+  }
+  const keeping = { file, key: config.encryptionKey, onFatal: ended, onBatch: metrics.batchWritten }
+  const { store, lastNumber } = await openSqliteStore(keeping)
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
   const sources = new Sources(store)
@@ -77,33 +76,33 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
     await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
     await replays.start()
-    const settings = upkeepSettings(config)
-    const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version, settings }
-    operating = await openOperating({ ...watching, accept: ownEvents(intake) })
+    const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version }
+    operating = await openOperating({ ...watching, ...operatingFor(config, intake) })
     const { upkeep } = operating
-    operating.start()
     const refusal = (url: string) => transport.refusal(url)
     const serving = { config, store, intake, ids, catalogue, sources, dispatcher, replays, refusal, metrics, log }
     const server = await openServer({ ...serving, now: clock.wall, upkeep, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
-    let stopped: Promise<void> | null = null
-    const stop = async (): Promise<void> => {
+    const stop = once(async () => {
       await operating?.stop()
       intake.stop()
       await server.stop()
       await stopParts()
       log.info({}, 'posthorn.stopped')
-    }
-    return {
-      url: server.url,
-      stop() {
-        stopped ??= stop()
-        return stopped
-      },
-    }
+    })
+    return { url: server.url, stop }
   } catch (error) {
     await stopParts()
     throw error
+  }
+}
+
+/** Whoever calls again gets the same answer. */
+function once(work: () => Promise<void>): () => Promise<void> {
+  let underway: Promise<void> | null = null
+  return () => {
+    underway ??= work()
+    return underway
   }
 }
 
@@ -123,28 +122,47 @@ export function migrateDatabase(config: Config, options: { dryRun: boolean }): P
   return migrateFile(config.database.path, options)
 }
 
-function upkeepSettings(config: Config): OperatingParts['settings'] {
-  const { keepDeliveredMs, keepFailedMs, keepDeadLetterMs, keepEventMs } = config
-  return {
-    everyMs: config.upkeepEveryMs,
-    afterMs: config.upkeepAfterMs,
-    retention: {
-      deliveredMs: keepDeliveredMs,
-      failedMs: keepFailedMs,
-      deadLetterMs: keepDeadLetterMs,
-      eventMs: keepEventMs,
-    },
-    replayMs: config.keepReplayMs,
-    backlogMax: config.backlogMax,
+export type { Check } from './upkeep/checkup.ts'
+
+/** For `doctor`: the place of the database, its schema and its key. Changes nothing. */
+export async function checkDatabase(config: Config): Promise<readonly Check[]> {
+  const { path } = config.database
+  const place = await checkDatabasePlace(path, config.encryptionKey !== null)
+  if (!existsSync(path)) return [...place, ok('database', `there is none yet at ${path}; start makes it`)]
+  try {
+    const { from, to, applied } = await migrateFile(path, { dryRun: true })
+    checkKey(path, config.encryptionKey)
+    const schema =
+      applied.length === 0
+        ? ok('database', `version ${to}, and the key fits`)
+        : warn(
+            'database',
+            `version ${from}; this Posthorn has ${to}`,
+            'make a backup; the next start brings it up to date',
+          )
+    return [...place, schema]
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error)
+    return [...place, fail('database', found, 'put a backup in its place, or name another with --database')]
   }
 }
 
-/** Takes events of Posthorn's own in, like everybody's. */
-function ownEvents(intake: Intake): OperatingParts['accept'] {
-  return async ({ data, ...event }) => {
-    await intake.accept([
-      { ...event, headers: {}, content: { kind: 'data', bytes: data }, idempotency: null, request: null },
-    ])
+/** How it is kept in order, and how events of Posthorn's own come in: like everybody's. */
+function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'settings' | 'accept'> {
+  const { keepDeliveredMs: deliveredMs, keepFailedMs: failedMs } = config
+  const { keepDeadLetterMs: deadLetterMs, keepEventMs: eventMs } = config
+  return {
+    settings: {
+      everyMs: config.upkeepEveryMs,
+      afterMs: config.upkeepAfterMs,
+      retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
+      replayMs: config.keepReplayMs,
+      backlogMax: config.backlogMax,
+    },
+    accept: async ({ data, ...event }) => {
+      const content = { kind: 'data', bytes: data } as const
+      await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
+    },
   }
 }
 

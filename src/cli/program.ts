@@ -3,6 +3,8 @@ import { Command, CommanderError } from 'commander'
 import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
+import { addDispatch } from './dispatch.ts'
+import { addDoctor } from './doctor.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
@@ -13,6 +15,7 @@ import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
 import { addStart } from './start.ts'
 import type { Terminal } from './terminal.ts'
+import { addUpkeep } from './upkeep.ts'
 
 const afterHelp = `
 Without a command it starts the server. The other commands speak to a running one:
@@ -82,6 +85,9 @@ export function buildProgram(terminal: Terminal): Command {
     addSimulate,
     addMigrate,
     addConfig,
+    addUpkeep,
+    addDispatch,
+    addDoctor,
     addCompletion,
   ]) {
     add(program, terminal)

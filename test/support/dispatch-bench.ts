@@ -257,11 +257,10 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const logged: string[] = []
   const log = logInto(logged)
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue },
+    ...{ store, catalogue, log, notices },
     transport: wire,
     clock: time,
     random: () => 0.5,
-    ...{ log, notices },
     composeTest: () => {
       throw new Error('no try-outs here')
     },

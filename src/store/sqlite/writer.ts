@@ -129,7 +129,7 @@ function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, re
     claim: (request) => claims.run(request),
     renew: (leases) => claims.renew(leases),
     backlog: (now) => claims.backlog(now),
-    pullBack: ({ endpointId, latestDueAt }) => claims.pullBack(endpointId, latestDueAt),
+    pullBack: (request) => claims.pullBack(request),
     putEndpoint: (endpoint) => endpoints.put(endpoint),
     removeEndpoint: (id) => endpoints.remove(id),
     listEndpoints: () => endpoints.list(),
