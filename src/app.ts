@@ -72,7 +72,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
     pruning.start()
     const refusal = (url: string) => transport.refusal(url)
     const serving = { config, store, intake, ids, catalogue, dispatcher, refusal, metrics, log, now: clock.wall }
-    const server = await openServer({ ...serving, version })
+    const server = await openServer({ ...serving, notices, version })
     log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
     let stopped: Promise<void> | null = null
     const stop = async (): Promise<void> => {

@@ -90,6 +90,7 @@ export async function openServedParts(
     catalogue,
     dispatcher,
     refusal,
+    notices,
     metrics,
     log,
     now: Date.now,
