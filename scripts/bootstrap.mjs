@@ -236,6 +236,10 @@ function commandFor([word = 'start', ...rest]) {
       return script('scripts/build.ts')
     case 'bench':
       return script('bench/run.ts')
+    case 'example': {
+      const [name = 'outbound-app', ...args] = rest
+      return ['--conditions=posthorn-source', path.join(root, 'examples', name, 'main.ts'), ...args]
+    }
     // `cli bench` and the like reach the command line's own command of that name.
     case 'cli':
       return script('src/cli/main.ts')

@@ -6,9 +6,11 @@ import { PosthornError } from './core/errors.ts'
 import type { Event } from './core/event.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
+import { ReplayRunner } from './dispatch/replays.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
+import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
@@ -16,8 +18,8 @@ import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.t
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
-import { KeyPruning } from './upkeep/key-pruning.ts'
 import { openMetrics } from './upkeep/metrics.ts'
+import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
 /** A running Posthorn. */
 export type App = Readonly<{
@@ -39,43 +41,57 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
   const file = config.database.path
+  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
+  const metrics = openMetrics(notices)
   const { store, lastNumber } = await openSqliteStore({
     file,
+    onBatch: metrics.batchWritten,
     key: config.encryptionKey,
     onFatal: (err) => {
       log.fatal({ err }, 'store.ended')
       onFatal(err)
     },
   })
-  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
-  const metrics = openMetrics(notices)
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
+  const sources = new Sources(store)
   const transport = openTransport(config)
   const composeTest = testEvents(ids, clock)
-  const { concurrency: triesMax, memoryBytesMax } = config
+  const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
   const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
-  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax })
+  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs, paused: config.paused })
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
+  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const taking = { store, ids, clock, route, fresh: dispatcher, notices }
+  const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
-  const pruning = new KeyPruning({ store, log, now: clock.wall })
+  let operating: Operating | null = null
   const stopParts = async (): Promise<void> => {
-    await pruning.stop()
+    await operating?.stop()
+    await replays.stop()
     await dispatcher.stop(config.graceMs)
     await transport.close()
     await store.close()
   }
   try {
-    await catalogue.load()
+    await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
-    pruning.start()
+    await replays.start()
+    const settings = upkeepSettings(config)
+    const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version, settings }
+    operating = await openOperating({ ...watching, accept: ownEvents(intake) })
+    const { upkeep } = operating
+    operating.start()
     const refusal = (url: string) => transport.refusal(url)
-    const serving = { config, store, intake, ids, catalogue, dispatcher, refusal, metrics, log, now: clock.wall }
-    const server = await openServer({ ...serving, notices, version })
-    log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
+    const serving = { config, store, intake, ids, catalogue, sources, dispatcher, replays, refusal, metrics, log }
+    const server = await openServer({ ...serving, notices, now: clock.wall, upkeep, version })
+    log.info(
+      { url: server.url, publicUrl: server.publicUrl, pid: process.pid, version, database: file },
+      'posthorn.started',
+    )
     let stopped: Promise<void> | null = null
     const stop = async (): Promise<void> => {
+      await operating?.stop()
       intake.stop()
       await server.stop()
       await stopParts()
@@ -108,6 +124,31 @@ function refuseWrongRanges({ allowPrivate }: Config): void {
 /** Brings the database's schema up to date, or says what that would take. */
 export function migrateDatabase(config: Config, options: { dryRun: boolean }): Promise<MigrationReport> {
   return migrateFile(config.database.path, options)
+}
+
+function upkeepSettings(config: Config): OperatingParts['settings'] {
+  const { keepDeliveredMs, keepFailedMs, keepDeadLetterMs, keepEventMs } = config
+  return {
+    everyMs: config.upkeepEveryMs,
+    afterMs: config.upkeepAfterMs,
+    retention: {
+      deliveredMs: keepDeliveredMs,
+      failedMs: keepFailedMs,
+      deadLetterMs: keepDeadLetterMs,
+      eventMs: keepEventMs,
+    },
+    replayMs: config.keepReplayMs,
+    backlogMax: config.backlogMax,
+  }
+}
+
+/** Takes events of Posthorn's own in, like everybody's. */
+function ownEvents(intake: Intake): OperatingParts['accept'] {
+  return async ({ data, ...event }) => {
+    await intake.accept([
+      { ...event, headers: {}, content: { kind: 'data', bytes: data }, idempotency: null, request: null },
+    ])
+  }
 }
 
 function openClock(): Clock {

@@ -1,5 +1,4 @@
 import type { Attempt } from '../core/attempt.ts'
-import type { Breaker } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
@@ -7,9 +6,10 @@ import { retryAfterMsMax } from '../core/failure-classifier.ts'
 import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
-import type { Claim, Store } from '../store/store.ts'
+import type { Claim, Condition, Store } from '../store/store.ts'
 import type { Transport } from '../transports/transport.ts'
 import { tryOnce } from './attempt.ts'
+import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Conditions, freshCondition } from './conditions.ts'
 import { revive } from './decide.ts'
@@ -19,8 +19,10 @@ import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
+import { reportUntried } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
+import { StuckLanes } from './stuck-lanes.ts'
 
 export type DispatcherParts = Readonly<{
   store: Store
@@ -32,8 +34,12 @@ export type DispatcherParts = Readonly<{
   notices: Notices
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
+  /** A lane whose head has failed for longer is told of. */
+  laneStuckMs: number
   triesMax: number
   memoryBytesMax: number
+  /** Begin with everything waiting. */
+  paused?: boolean
 }>
 
 const resyncEveryMs = 30_000
@@ -56,12 +62,14 @@ export class Dispatcher {
   readonly #drain: Drain
   readonly #stopping = new AbortController()
   #stopped: Promise<void> | null = null
+  #paused: boolean
   /** Reservations whose events are being written. */
   #expected = 0
   #resync: NodeJS.Timeout | null = null
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
+    this.#paused = parts.paused ?? false
     const { store, log, clock, notices } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions(store, log)
@@ -76,6 +84,7 @@ export class Dispatcher {
       settler: this.settling,
       memory: this.#memory,
       conditions: this.#conditions,
+      stuckLanes: new StuckLanes(parts),
       orphans: this.#orphans,
       stopping,
       onEnded: () => this.#drain.check(),
@@ -91,7 +100,9 @@ export class Dispatcher {
     const endpoints = catalogue.list()
     for (const endpoint of endpoints) {
       const condition = conditions.get(endpoint.id) ?? freshCondition(endpoint.id)
-      this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
+      const work = new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now)
+      work.halted = this.#paused
+      this.#works.set(endpoint.id, work)
     }
     const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
     await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
@@ -169,7 +180,7 @@ export class Dispatcher {
 
   // ── What people ask ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  conditionOf(endpointId: string): Readonly<{ breaker: Breaker; heldUntil: number | null }> {
+  conditionOf(endpointId: string): Condition {
     return this.#works.get(endpointId)?.condition ?? freshCondition(endpointId)
   }
 
@@ -177,6 +188,19 @@ export class Dispatcher {
     let queued = 0
     for (const work of this.#works.values()) queued += work.queued + work.reserved
     return { inFlight: this.#loop.inFlight, queued, bytes: this.#memory.used }
+  }
+
+  /** Whether nothing is delivered: events are taken in, and wait. */
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  /** Tries under way come to their end, and no further one begins. */
+  set paused(paused: boolean) {
+    this.#paused = paused
+    this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
+    for (const work of this.#works.values()) work.halted = paused
+    this.#loop.lookAtAll(this.#works.values())
   }
 
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
@@ -193,6 +217,41 @@ export class Dispatcher {
         const work = this.#works.get(endpointId)
         if (work !== undefined) await this.#loop.hurry(work, deliveryId)
       },
+    })
+  }
+
+  /** The next in its lane is due at once. */
+  cancel(deliveryId: string): Promise<CancelAnswer> {
+    return cancelDelivery(this.#parts, deliveryId, (record) => {
+      reportUntried(this.#parts, record.delivery, record)
+      this.lookAt([record.delivery.endpointId])
+    })
+  }
+
+  /** Closes the breaker and ends the hold; answers whether there is such an endpoint. */
+  resetBreaker(endpointId: string): boolean {
+    const work = this.#works.get(endpointId)
+    if (work !== undefined) this.#loop.resetBreaker(work)
+    return work !== undefined
+  }
+
+  /** Something became due at these endpoints. */
+  lookAt(endpointIds: readonly string[]): void {
+    const now = this.#parts.clock.steady()
+    for (const id of endpointIds) {
+      const work = this.#works.get(id)
+      if (work === undefined) continue
+      work.noteDue(now)
+      this.#loop.look(work)
+    }
+  }
+
+  /** Whether one of them could take more and still has something due in the store. */
+  isCrowded(endpointIds: readonly string[]): boolean {
+    const now = this.#parts.clock.steady()
+    return endpointIds.some((id) => {
+      const work = this.#works.get(id)
+      return work?.serving === true && work.hasBacklog(now) && work.allowance(now).kind !== 'wait'
     })
   }
 
@@ -217,6 +276,7 @@ export class Dispatcher {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
     const before = work.condition
+    work.halted = this.#paused
     work.adopt(endpoint)
     this.#conditions.note(before, work.condition)
     this.#works.set(endpoint.id, work)

@@ -32,8 +32,12 @@ export class EndpointWork implements Sleeper, Holder {
   nextDueAt: number | null = null
   claiming = false
   removed = false
-  /** It said that it is gone, and is about to be disabled. */
-  gone = false
+  /** It said that it is gone, or fails for too long, and is about to be disabled. */
+  leaving = false
+  /** When we saw the first of its failures since the last good try, whatever was known before the start. */
+  failuresSeenFrom: number | null = null
+  /** All delivery is paused by a person, not only this endpoint's. */
+  halted = false
   /** The rate limit has no token before this instant, and a timer runs for it. */
   pacedUntil: number | null = null
   #bucket: Bucket
@@ -64,7 +68,7 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get serving(): boolean {
-    return this.endpoint.status === 'active' && !this.removed && !this.gone
+    return this.endpoint.status === 'active' && !this.removed && !this.leaving && !this.halted
   }
 
   /** What breaker and hold allow now. */
@@ -89,6 +93,9 @@ export class EndpointWork implements Sleeper, Holder {
   /** Takes up new settings. */
   adopt(endpoint: Endpoint): void {
     if (endpoint.rateLimit?.perSecond !== this.endpoint.rateLimit?.perSecond) this.pacedUntil = null
+    const isAnother = targetOf(endpoint) !== targetOf(this.endpoint)
+    // A person has seen to it: it has all of its time again.
+    if (isAnother || (endpoint.status === 'active' && this.endpoint.status !== 'active')) this.#forgive()
     this.endpoint = endpoint
     // Nothing is recorded while there is no breaker: what is left of it would be old news when it is wanted again.
     if (endpoint.breaker === null) this.condition = { ...this.condition, breaker: closedBreaker }
@@ -113,6 +120,11 @@ export class EndpointWork implements Sleeper, Holder {
     return this.claiming || (this.nextDueAt !== null && this.nextDueAt <= now)
   }
 
+  #forgive(): void {
+    this.failuresSeenFrom = null
+    if (this.condition.failingSince !== null) this.condition = { ...this.condition, failingSince: null }
+  }
+
   /** As many as the endpoint takes are on the wire, and no more than that wait for the disk behind them. */
   #hasSlot(): boolean {
     const { concurrency } = this.endpoint
@@ -130,4 +142,8 @@ export class EndpointWork implements Sleeper, Holder {
         return allowed.limit === null || this.underway.size < allowed.limit
     }
   }
+}
+
+function targetOf(endpoint: Endpoint): string {
+  return endpoint.kind === 'http' ? endpoint.url : endpoint.handler
 }

@@ -1,5 +1,6 @@
-import { probeStarted } from '../core/circuit-breaker.ts'
+import { probeStarted, reset } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
+import { formatDuration } from '../core/duration.ts'
 import { ended, released } from '../core/lifecycle.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Logger } from '../log.ts'
@@ -9,12 +10,13 @@ import type { Transport } from '../transports/transport.ts'
 import { type Tried, tryOnce } from './attempt.ts'
 import type { Catalogue } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
-import { conditionAfter, deliveryAfter } from './decide.ts'
+import { conditionAfter, deliveryAfter, isFailingTooLong } from './decide.ts'
 import type { EndpointWork, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
 import { report, reportUntried } from './report.ts'
 import type { Settler } from './settler.ts'
+import type { StuckLanes } from './stuck-lanes.ts'
 
 export type RoundParts = Readonly<{
   transport: Transport
@@ -27,6 +29,7 @@ export type RoundParts = Readonly<{
   settler: Settler
   memory: Memory
   conditions: Conditions
+  stuckLanes: StuckLanes
   consider: (work: EndpointWork) => void
 }>
 
@@ -163,9 +166,9 @@ export class Round {
     const context = { endpoint, removed: work.removed, probe, random: random(), clock }
     const to = deliveryAfter(claim.delivery, tried, context)
     const attempt = tried.outcome.kind === 'ours' ? null : tried.attempt
-    const isGone = tried.outcome.kind === 'permanent' && tried.outcome.reason === 'gone'
+    const whyDisabled = this.#whyDisable(work, tried)
     // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
-    if (isGone) work.gone = true
+    if (whyDisabled !== null) work.leaving = true
     const goesOn = claim.delivery.lane !== null && !this.#closed && work.serving && !this.#parts.memory.overdrawn
     const claimNext = goesOn && work.allowance(now).kind === 'open_to' ? now + leaseMs : null
     this.#settle(work, { to, attempt, claimNext }, (result) => {
@@ -173,7 +176,8 @@ export class Round {
       if (isFree) work.settling -= 1
       this.#parts.memory.free(work, claim.event.body.length)
       report(this.#parts, endpoint, claim, tried, { to, result })
-      if (isGone) this.#disable(work)
+      if (result.kind === 'applied') this.#parts.stuckLanes.note(endpoint, claim.delivery, to, now)
+      if (whyDisabled !== null) this.#disable(work, whyDisabled)
     })
     if (isFree && work.queued > 0) {
       this.join(work)
@@ -203,21 +207,36 @@ export class Round {
     this.run()
   }
 
-  /** 410: the receiver says that it is gone for good. */
-  #disable(work: EndpointWork): void {
+  /** A person says that the endpoint is well again. */
+  resetBreaker(work: EndpointWork): void {
+    this.#setCondition(work, { ...work.condition, breaker: reset(work.breaker), heldUntil: null })
+  }
+
+  /** 410: the receiver says that it is gone for good. And who fails for days is not going to come back by itself. */
+  #whyDisable(work: EndpointWork, { outcome }: Tried): string | null {
+    if (outcome.kind === 'delivered') work.failuresSeenFrom = null
+    if (outcome.kind === 'delivered' || outcome.kind === 'ours' || work.leaving) return null
+    work.failuresSeenFrom ??= this.#parts.clock.steady()
+    const { endpoint } = work
+    if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
+    if (endpoint.kind !== 'http' || !isFailingTooLong(work, this.#parts.clock)) return null
+    return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`
+  }
+
+  #disable(work: EndpointWork, statusReason: string): void {
     const { catalogue, clock, log } = this.#parts
     const { id } = work.endpoint
-    log.warn({ endpointId: id }, 'endpoint.disabled')
+    log.warn({ endpointId: id, statusReason }, 'endpoint.disabled')
     catalogue
       .update(id, (endpoint) => ({
         ...endpoint,
         status: 'disabled',
-        statusReason: 'it answered 410 Gone',
+        statusReason,
         updatedAt: clock.wall(),
       }))
       .catch((err) => log.error({ err, endpointId: id }, 'endpoint.not_disabled'))
       .finally(() => {
-        work.gone = false
+        work.leaving = false
         this.#parts.consider(work)
         this.run()
       })

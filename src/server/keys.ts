@@ -20,7 +20,7 @@ export class Keys {
   }
 
   async load(): Promise<void> {
-    for (const key of (await this.#store.listApiKeys?.()) ?? []) this.#remember(key)
+    for (const key of await this.#store.listApiKeys()) this.#remember(key)
   }
 
   /** Who this key stands for; null when it is none of ours. A hash tells nothing about other hashes by its timing. */

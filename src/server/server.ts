@@ -2,26 +2,35 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Config } from '../config.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { ReplayRunner } from '../dispatch/replays.ts'
 import type { IdSource } from '../intake/ids.ts'
 import type { Intake } from '../intake/intake.ts'
+import type { Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
+import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
 import { BodyBudget } from './body-reader.ts'
 import { openHotPath } from './hot-path.ts'
+import { inboundFacts, openInboundPath } from './inbound-path.ts'
 import { Keys } from './keys.ts'
-import { boundedServer, closeWithin, listenAt, type Timeouts } from './listening.ts'
-import { type Problem, problemFor, sendProblem } from './problem.ts'
+import { answerBrokenRequest, boundedServer, closeWithin, listenAt, type Timeouts } from './listening.ts'
+import { Problem, problemFor, sendProblem } from './problem.ts'
 import { openRest } from './rest.ts'
 import type { Api } from './route.ts'
+import { breakerRoutes } from './routes/breakers.ts'
+import { deadLetterRoutes } from './routes/dead-letters.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
 import { keyRoutes } from './routes/keys.ts'
+import { replayRoutes } from './routes/replays.ts'
+import { sourceRoutes } from './routes/sources.ts'
 import { streamRoute } from './routes/stream.ts'
 import { systemRoutes } from './routes/system.ts'
+import { upkeepRoutes } from './routes/upkeep.ts'
 import { Stream } from './stream.ts'
 
 export type { Timeouts } from './listening.ts'
@@ -32,90 +41,111 @@ export type ServerParts = Readonly<{
   intake: Intake
   ids: IdSource
   catalogue: Catalogue
+  sources: Sources
   dispatcher: Dispatcher
+  replays: ReplayRunner
   refusal: (url: string) => Promise<string | null>
   notices: Notices
   metrics: Metrics
+  upkeep: Upkeep
   log: Logger
   now: () => number
   version: string
 }>
 
-export type RunningServer = Readonly<{ url: string; stop(): Promise<void> }>
+export type RunningServer = Readonly<{
+  url: string
+  /** Where `/in/*` alone is served; null when that was not asked for. */
+  publicUrl: string | null
+  stop(): Promise<void>
+}>
 
 const stopMs = 3_000
 
 /** Listens and serves the API until it is stopped. */
 export async function openServer(parts: ServerParts, timeouts: Partial<Timeouts> = {}): Promise<RunningServer> {
-  const { config, store, notices } = parts
+  const { config } = parts
   let isStopping = false
-  const keys = new Keys(store)
+  const keys = new Keys(parts.store)
   await keys.load()
-  const access = accessBy(config.apiKey, (key) => keys.find(key))
-  const stream = new Stream({ notices, keys, access })
-  const { app } = openApi(parts, { timeouts, keys, access, stream, isStopping: () => isStopping })
+  const { app, stream, publicServer } = openPorts(parts, keys, { timeouts, isStopping: () => isStopping })
   parts.metrics.watch({
     inFlight: () => parts.dispatcher.load().inFlight,
     queued: () => parts.dispatcher.load().queued,
     intakeWaitingBytes: () => parts.intake.waitingBytes,
     storeWritable: () => parts.store.health().writable,
   })
-  let stopped: Promise<void> | null = null
-  const stop = () => {
+  const close = async () => {
     isStopping = true
     stream.stop()
-    stopped ??= closeWithin(app.server, stopMs).then(() => app.close())
+    await Promise.all([closeWithin(app.server, stopMs), closeWithin(publicServer, stopMs)])
+    await app.close()
+  }
+  let stopped: Promise<void> | null = null
+  const stop = () => {
+    stopped ??= close()
     return stopped
   }
   try {
     await app.ready()
-    const { host, port } = config
-    return { url: await listenAt(app.server, { host, port, setting: 'POSTHORN_PORT' }), stop }
+    const { host, port, publicHost, publicPort } = config
+    const url = await listenAt(app.server, { host, port, setting: 'POSTHORN_PORT' })
+    const place = publicPort !== null && { host: publicHost, port: publicPort, setting: 'POSTHORN_PUBLIC_PORT' }
+    return { url, publicUrl: place ? await listenAt(publicServer, place) : null, stop }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
-export type ApiSettings = Readonly<{
-  timeouts: Partial<Timeouts>
-  keys: Keys
-  access: ReturnType<typeof accessBy>
-  stream: Stream
-  isStopping: () => boolean
-}>
+export type PortSettings = Readonly<{ timeouts: Partial<Timeouts>; isStopping: () => boolean }>
 
-/** All that the API's port serves. */
-export function openApi(parts: ServerParts, settings: ApiSettings): ReturnType<typeof openRest> {
-  const { config, intake } = parts
-  const { access, keys, stream, isStopping, timeouts } = settings
+/** What both ports serve. The public one has `/in/*` alone: whatever else is asked for there does not exist. */
+export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping }: PortSettings) {
+  const { config, intake, notices } = parts
+  const access = accessBy(config.apiKey, (key) => keys.find(key))
+  const stream = new Stream({ notices, keys, access })
   const bodies = new BodyBudget(config.requestBytesMax)
   const fail = (request: IncomingMessage, response: ServerResponse, error: unknown) => {
     const { problem, requestId } = reported(parts, request, error)
     sendProblem(response, problem, requestId)
   }
   const hotPath = openHotPath({ intake, access, bodies, eventBytesMax: config.eventBytesMax, fail })
-  const addRoutes = (api: Api) => {
-    eventRoutes(api, parts)
-    endpointRoutes(api, parts)
-    deliveryRoutes(api, parts)
-    keyRoutes(api, parts, keys)
-    streamRoute(api, stream)
-    systemRoutes(api, parts, isStopping)
-  }
-  return openRest(
-    {
-      ...{ access, bodies },
-      reported: (request, error) => reported(parts, request, error),
-      mount: (others) =>
-        boundedServer({ timeouts, connectionsMax: config.connectionsMax }, (request, response) => {
-          // A server that is stopping wants its connections back.
-          if (isStopping()) response.setHeader('connection', 'close')
-          if (!hotPath(request, response)) others(request, response)
-        }),
-    },
-    addRoutes,
-  )
+  const inboundPath = openInboundPath({ ...parts, bodies, fail })
+  const limited = (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
+    boundedServer({ timeouts, connectionsMax: config.connectionsMax }, (request, response) => {
+      // A server that is stopping wants its connections back.
+      if (isStopping()) response.setHeader('connection', 'close')
+      serve(request, response)
+    })
+  const mount = (others: (request: IncomingMessage, response: ServerResponse) => void) =>
+    limited((request, response) => {
+      if (!hotPath(request, response) && !inboundPath(request, response)) others(request, response)
+    })
+  const publicServer = limited((request, response) => {
+    const detail = 'There is nothing here but the sources.'
+    if (!inboundPath(request, response)) fail(request, response, new Problem('not_found', detail))
+  }).on('clientError', answerBrokenRequest)
+  const resting = { access, bodies, mount, reported: reported.bind(null, parts) }
+  const { app, api } = openRest(resting, (api) => addRoutes(api, parts, { keys, stream, isStopping }))
+  return { app, api, stream, publicServer }
+}
+
+type RouteSettings = Readonly<{ keys: Keys; stream: Stream; isStopping: () => boolean }>
+
+function addRoutes(api: Api, parts: ServerParts, { keys, stream, isStopping }: RouteSettings): void {
+  eventRoutes(api, parts)
+  streamRoute(api, stream)
+  endpointRoutes(api, parts)
+  sourceRoutes(api, parts)
+  for (const facts of inboundFacts(parts.config.eventBytesMax)) api.describe(facts)
+  deliveryRoutes(api, parts)
+  deadLetterRoutes(api, parts)
+  replayRoutes(api, parts)
+  breakerRoutes(api, parts)
+  keyRoutes(api, parts, keys)
+  upkeepRoutes(api, parts)
+  systemRoutes(api, parts, isStopping)
 }
 
 /** Our own mistakes get an id that the client can name, and are logged once; the rest is the client's to know. */

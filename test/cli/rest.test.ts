@@ -183,7 +183,7 @@ describe('posthorn endpoints', () => {
       },
     )
     const list = await server.cli(['endpoints', 'list'])
-    assert.match(list.stdout, new RegExp(`^${endpoint.id} +active +${endpoint.url}`, 'm'))
+    assert.match(list.stdout, new RegExp(`^${endpoint.id} +active +http +${endpoint.url}`, 'm'))
     const changed = await server.json<Endpoint>(['endpoints', 'update', endpoint.id, '--concurrency', '9'])
     assert.deepEqual([changed.concurrency, changed.url], [9, endpoint.url])
     const limited = (limit: string) =>

@@ -9,6 +9,7 @@ import type { Report } from '../../src/core/outcome.ts'
 import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import { ReplayRunner } from '../../src/dispatch/replays.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { type EventInput, Intake } from '../../src/intake/intake.ts'
 import type { Logger } from '../../src/log.ts'
@@ -27,6 +28,7 @@ export type Bench = Readonly<{
   catalogue: Catalogue
   intake: Intake
   dispatcher: Dispatcher
+  replays: ReplayRunner
   wire: ScriptedWire
   logged: readonly string[]
   /** Every notice so far. */
@@ -53,8 +55,10 @@ export type Bench = Readonly<{
 
 export type BenchSettings = Readonly<{
   triesMax?: number
+  laneStuckMs?: number
   memoryBytesMax?: number
   waitingBytesMax?: number
+  paused?: boolean
   script?: Script
   /** Where the database is; a folder of its own if not said. */
   folder?: string
@@ -251,28 +255,31 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   await catalogue.load()
   const wire = new ScriptedWire(settings.script ?? (() => answered(200)), time.steady)
   const logged: string[] = []
+  const log = logInto(logged)
   const dispatcher = new Dispatcher({
-    store,
-    catalogue,
+    ...{ store, catalogue },
     transport: wire,
     clock: time,
     random: () => 0.5,
-    log: logInto(logged),
-    notices,
+    ...{ log, notices },
     composeTest: () => {
       throw new Error('no try-outs here')
     },
+    laneStuckMs: settings.laneStuckMs ?? 15 * 60_000,
     triesMax: settings.triesMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
+    paused: settings.paused ?? false,
   })
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, time.wall())
+  const replays = new ReplayRunner({ store, catalogue, clock: time, log, notices, target: dispatcher, newId })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const waitingBytesMax = settings.waitingBytesMax ?? 64 * 1024 * 1024
   const intake = new Intake({ store, ids, clock: time, route, fresh: dispatcher, notices, waitingBytesMax })
   await dispatcher.start()
-
+  await replays.start()
   let stopped = false
   const bench: Bench = {
-    ...{ time, watched, store, catalogue, intake, dispatcher, wire, logged, heard, folder },
+    ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, logged, heard, folder },
     async add(given) {
       const endpoint = anEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
       await catalogue.put(endpoint)
@@ -301,6 +308,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
       if (stopped) return
       stopped = true
       intake.stop()
+      await replays.stop()
       await stopInTime(bench, graceMs).finally(() => opened.store.close())
     },
     async abandon() {

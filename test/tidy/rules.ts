@@ -27,7 +27,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'consumer/': ['core/', 'log.ts', ...PORTS],
   'upkeep/': ['core/', 'log.ts', ...PORTS, 'dispatch/'],
   'server/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'upkeep/', 'config.ts'],
-  'cli/': ['core/', 'log.ts', 'config.ts', 'app.ts', 'server/client.ts', 'index.ts'],
+  'cli/': [
+    ...['core/', 'log.ts', 'config.ts', 'app.ts', 'index.ts', 'server/client.ts'],
+    // `simulate` reads a policy as the API does.
+    ...['server/schemas.ts', 'server/retry-schema.ts', 'server/breaker-schema.ts'],
+  ],
   'log.ts': ['core/'],
   'notices.ts': ['core/'],
   'config.ts': ['core/', 'log.ts', 'config-values.ts'],

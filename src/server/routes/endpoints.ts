@@ -21,7 +21,7 @@ import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, eventType, idParam, tenant } from '../schemas.ts'
 import type { Scope } from '../scope.ts'
 import type { ServerParts } from '../server.ts'
-import { attemptShown, instant } from '../shown.ts'
+import { attemptShown, conditionShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   tenant: tenant.exactOptional(),
@@ -35,8 +35,7 @@ const about = { tag: 'endpoints', role: 'admin', params } as const
 
 export function endpointRoutes(api: Api, parts: ServerParts): void {
   const shown = (endpoint: Endpoint) => {
-    const { breaker, heldUntil } = parts.dispatcher.conditionOf(endpoint.id)
-    return { ...endpointShown(endpoint), breakerState: breaker.state, heldUntil: instant(heldUntil) }
+    return { ...endpointShown(endpoint), condition: conditionShown(parts.dispatcher.conditionOf(endpoint.id)) }
   }
   changeRoutes(api, parts, shown)
   readRoutes(api, parts, shown)

@@ -18,7 +18,7 @@ const interruptionsAt = deliveryCells + eventCells + 1
 
 /** The statement behind every claim of due work: its plan is pinned by a test. */
 export const readySql = `
-  SELECT ${claimColumns} FROM deliveries d JOIN events e ON e.no = d.event_no
+  SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_ready JOIN events e ON e.no = d.event_no
   WHERE d.endpoint_no = ? AND d.status = 'pending' AND d.due_at IS NOT NULL AND d.due_at <= ?
   ORDER BY d.due_at, d.position LIMIT ?`
 
@@ -40,7 +40,7 @@ export class ClaimWork {
     this.#endpoints = endpoints
     this.#ready = db.prepare(readySql)
     this.#lapsed = db.prepare(`
-      SELECT ${claimColumns} FROM deliveries d JOIN events e ON e.no = d.event_no
+      SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_leased JOIN events e ON e.no = d.event_no
       WHERE d.status = 'processing' AND d.due_at <= ? AND d.endpoint_no = ? ORDER BY d.due_at LIMIT ?`)
     this.#named = db.prepare(`
       SELECT ${claimColumns} FROM deliveries d JOIN events e ON e.no = d.event_no
@@ -49,20 +49,21 @@ export class ClaimWork {
     this.#take = db.prepare(`
       UPDATE deliveries SET status = 'processing', version = version + 1, due_at = ?, interruptions = ? WHERE no = ?`)
     this.#nextDue = db.prepare(`
-      SELECT due_at FROM deliveries
+      SELECT due_at FROM deliveries INDEXED BY deliveries_ready
       WHERE endpoint_no = ? AND status = 'pending' AND due_at IS NOT NULL ORDER BY due_at LIMIT 1`)
     this.#firstDueAfter = db.prepare(`
-      SELECT endpoint_no, due_at FROM deliveries
+      SELECT endpoint_no, due_at FROM deliveries INDEXED BY deliveries_ready
       WHERE endpoint_no > ? AND status = 'pending' AND due_at IS NOT NULL ORDER BY endpoint_no, due_at LIMIT 1`)
     this.#lapsedAt = db.prepare(`
-      SELECT endpoint_no, min(due_at) AS due_at FROM deliveries
+      SELECT endpoint_no, min(due_at) AS due_at FROM deliveries INDEXED BY deliveries_leased
       WHERE status = 'processing' AND due_at <= ? GROUP BY endpoint_no`)
     this.#renew = db.prepare(`UPDATE deliveries SET due_at = ? WHERE no = ? AND version = ? AND status = 'processing'`)
     this.#pullBack = db.prepare(`
-      UPDATE deliveries SET due_at = ?1, retry_after = min(retry_after, ?1), version = version + 1
+      UPDATE deliveries INDEXED BY deliveries_ready SET due_at = ?1, retry_after = min(retry_after, ?1), version = version + 1
       WHERE endpoint_no = ?2 AND status = 'pending' AND due_at IS NOT NULL AND due_at > ?1`)
     this.#void = db.prepare(`
-      UPDATE deliveries SET status = 'pending', version = version + 1, interruptions = interruptions + 1,
+      UPDATE deliveries INDEXED BY deliveries_leased SET status = 'pending', version = version + 1,
+        interruptions = interruptions + 1,
         due_at = coalesce(retry_after, replayed_at, received_at)
       WHERE status = 'processing'`)
     for (const rows of [this.#ready, this.#lapsed, this.#named]) rows.setReturnArrays(true)

@@ -1,5 +1,9 @@
+import type { ApiKey } from '../../core/api-key.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Reason } from '../../core/outcome.ts'
+import type { Replay, ReplayStatus } from '../../core/replay.ts'
+import type { Source } from '../../core/source.ts'
+import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
   AppendedItem,
@@ -13,7 +17,9 @@ import type {
   Condition,
   LeaseRenewal,
 } from '../store.ts'
+import type { Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
 import type { FailureMessage } from './failures.ts'
+import type { Found } from './long-reads.ts'
 import { type Cell, fromHeaders, statusCells } from './rows.ts'
 
 /**
@@ -33,6 +39,23 @@ export type Calls = {
   endPending: { request: { endpointId: string; reason: Reason; now: number; limit: number }; answer: number }
   putConditions: { request: readonly Condition[]; answer: null }
   listConditions: { request: null; answer: readonly Condition[] }
+  putSource: { request: Source; answer: null }
+  removeSource: { request: string; answer: null }
+  listSources: { request: null; answer: readonly Source[] }
+  putApiKey: { request: ApiKey; answer: null }
+  removeApiKey: { request: string; answer: null }
+  listApiKeys: { request: null; answer: readonly ApiKey[] }
+  createReplay: { request: { replay: Replay; lastNo: number }; answer: Replay }
+  changeReplay: {
+    request: { id: string; from: ReplayStatus; to: ReplayStatus; now: number }
+    answer: Replay | null
+  }
+  stepReplay: { request: ReplayStep; answer: ReplayStepped }
+  pruneReplays: { request: { before: number; limit: number }; answer: number }
+  discard: { request: readonly Found[]; answer: number }
+  expire: { request: ExpireRequest; answer: Expired }
+  prune: { request: PruneRequest; answer: Pruned }
+  shrink: { request: number; answer: number }
   pruneKeys: { request: { now: number; limit: number }; answer: number }
   probe: { request: null; answer: null }
 }
@@ -46,8 +69,8 @@ export type BatchAnswer =
   | (Readonly<{ kind: 'done' }> & BatchResult)
   | Readonly<{ kind: 'ready'; lastNumber: number }>
   | Readonly<{ kind: 'failed_to_open'; failure: FailureMessage }>
-/** `wrote`: something reached the disk, which says that writing is possible. */
-export type BatchResult = Readonly<{ answers: readonly CallAnswer[]; wrote: boolean }>
+/** `wrote`: something reached the disk, which says that writing is possible. `commitMs`: what the disk took for it. */
+export type BatchResult = Readonly<{ answers: readonly CallAnswer[]; wrote: boolean; commitMs: number }>
 export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: FailureMessage }>
 
 // ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { PosthornError } from '../../core/errors.ts'
 import type { StoreHealth } from '../store.ts'
-import { fromMessage } from './failures.ts'
+import { fromMessage, isStorageCode } from './failures.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
 import type { WriterData } from './writer.ts'
 
@@ -12,6 +12,15 @@ type Waiting = Readonly<{
   call: (offsets: readonly number[]) => Call
   resolve: (value: unknown) => void
   reject: (error: Error) => void
+}>
+
+/** What was written together: how many calls, and what their commit took. */
+export type WrittenBatch = Readonly<{ calls: number; commitMs: number }>
+
+export type WriteThreadListener = Readonly<{
+  /** The thread died of a defect. */
+  onFatal: (error: Error) => void
+  onBatch?: ((batch: WrittenBatch) => void) | undefined
 }>
 
 const callsPerBatchMax = 4_096
@@ -38,7 +47,10 @@ export class WriteThread {
   #health = healthy
   #probe: NodeJS.Timeout | null = null
 
-  constructor(data: WriterData, onFatal: (error: Error) => void) {
+  readonly #onBatch: WriteThreadListener['onBatch']
+
+  constructor(data: WriterData, { onFatal, onBatch }: WriteThreadListener) {
+    this.#onBatch = onBatch
     this.#worker = new Worker(new URL('./writer.ts', import.meta.url), { workerData: data })
     this.opened = new Promise((resolve, reject) => {
       let opened = false
@@ -147,15 +159,16 @@ export class WriteThread {
     return all
   }
 
-  #settle({ answers, wrote }: BatchResult): void {
+  #settle({ answers, wrote, commitMs }: BatchResult): void {
     const batch = this.#underway
     this.#underway = []
+    if (wrote) this.#onBatch?.({ calls: batch.length, commitMs })
     let problem: string | null = null
     batch.forEach((waiting, index) => {
       const answer = answers[index]
       if (answer === undefined) waiting.reject(new Error('the writer thread forgot a call'))
       else if ('failure' in answer) {
-        if (answer.failure.code !== null) problem = answer.failure.message
+        if (isStorageCode(answer.failure.code)) problem = answer.failure.message
         waiting.reject(fromMessage(answer.failure))
       } else waiting.resolve(answer.value)
     })
