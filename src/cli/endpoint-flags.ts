@@ -64,3 +64,7 @@ function disableAfter(text: string): string | false {
 function breaker(text: string): unknown {
   return text === 'off' ? false : json(text)
 }
+
+function disableAfter(text: string): string | false {
+  return text === 'off' ? false : durationText(text)
+}
