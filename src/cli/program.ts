@@ -13,6 +13,7 @@ import { addMigrate } from './migrate.ts'
 import { addSend } from './send.ts'
 import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
+import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
 import type { Terminal } from './terminal.ts'
 import { addUpkeep } from './upkeep.ts'
@@ -79,6 +80,7 @@ export function buildProgram(terminal: Terminal): Command {
     addStart,
     addSend,
     addEndpoints,
+    addSources,
     addEvents,
     addDeliveries,
     addSink,
