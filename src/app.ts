@@ -53,7 +53,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
   const composeTest = testEvents(ids, clock)
   const { concurrency: triesMax, memoryBytesMax } = config
   const count = metrics.attemptSettled
-  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, count, composeTest }
+  const dispatching = { store, catalogue, transports: [transport], clock, random: Math.random, log, count, composeTest }
   const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const intake = new Intake({ store, ids, clock, route, fresh: dispatcher, waitingBytesMax: config.intakeBytesMax })

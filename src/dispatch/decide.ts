@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
+import type { Outcome } from '../core/outcome.ts'
 import type { Condition } from '../store/store.ts'
 import type { Tried } from './attempt.ts'
 
@@ -40,13 +41,30 @@ export function conditionAfter(
           endpoint.breaker,
           now,
         )
-  const asked = outcome.kind === 'retryable' || outcome.kind === 'unavailable' ? outcome.retryAfterMs : null
+  const asked = holdAsked(outcome, endpoint)
   if (asked !== null) {
     return { ...condition, breaker, heldUntil: Math.max(condition.heldUntil ?? 0, now + asked) }
   }
   const heldUntil = condition.heldUntil !== null && condition.heldUntil > now ? condition.heldUntil : null
   if (breaker === condition.breaker && heldUntil === condition.heldUntil) return condition
   return { ...condition, breaker, heldUntil }
+}
+
+/**
+ * How long the whole endpoint is asked to be left alone. A handler that wants to see one event later says nothing about
+ * the others; one that says `unavailable` does.
+ */
+function holdAsked(outcome: Outcome, { kind }: Endpoint): number | null {
+  switch (outcome.kind) {
+    case 'unavailable':
+      return outcome.retryAfterMs
+    case 'retryable':
+      return kind === 'handler' ? null : outcome.retryAfterMs
+    case 'delivered':
+    case 'permanent':
+    case 'ours':
+      return null
+  }
 }
 
 /** The condition as it is taken up after a restart; times from a clock that ran ahead are pulled back. */

@@ -21,11 +21,12 @@ import { Orphans } from './orphans.ts'
 import type { Counted } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
+import { TransportSet } from './transport-set.ts'
 
 export type DispatcherParts = Readonly<{
   store: Store
   catalogue: Catalogue
-  transport: Transport
+  transports: readonly Transport[]
   clock: Clock
   random: () => number
   log: Logger
@@ -48,6 +49,7 @@ const resyncEveryMs = 30_000
 export class Dispatcher {
   readonly settling: Settler
   readonly #parts: DispatcherParts
+  readonly #transport: TransportSet
   readonly #works = new Map<string, EndpointWork>()
   readonly #memory: Memory
   readonly #conditions: Conditions
@@ -63,6 +65,7 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
+    this.#transport = new TransportSet(parts.transports)
     const { store, log, clock } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions(store, log)
@@ -74,6 +77,7 @@ export class Dispatcher {
     this.#orphans = new Orphans({ store, clock, log, settler: this.settling, stopping })
     this.#loop = new Loop({
       ...parts,
+      transport: this.#transport,
       settler: this.settling,
       memory: this.#memory,
       conditions: this.#conditions,
@@ -92,7 +96,9 @@ export class Dispatcher {
     const endpoints = catalogue.list()
     for (const endpoint of endpoints) {
       const condition = conditions.get(endpoint.id) ?? freshCondition(endpoint.id)
-      this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
+      const work = new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now)
+      work.served = this.#transport.serves(endpoint)
+      this.#works.set(endpoint.id, work)
     }
     const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
     await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
@@ -100,6 +106,7 @@ export class Dispatcher {
       if (change.kind === 'put') this.#put(change.endpoint)
       else this.#remove(change.id)
     })
+    this.#transport.onServing((endpointId) => this.#serve(endpointId))
     await this.#readBacklog()
     this.#leases.start()
     this.#resync = setInterval(
@@ -132,7 +139,7 @@ export class Dispatcher {
     const work = this.#works.get(endpoint.id)
     const now = this.#parts.clock.steady()
     if (work === undefined || this.#stopping.signal.aborted || !this.settling.writable) return null
-    if (!work.serving || work.hasBacklog(now) || work.inHand >= work.window) return null
+    if (!work.serving || work.hasBacklog(now) || work.inHand >= work.window || this.#loop.holds(work)) return null
     if (work.allowance(now).kind !== 'open_to' || !this.#memory.take(work, bytes)) return null
     work.reserved += 1
     this.#expected += 1
@@ -183,7 +190,8 @@ export class Dispatcher {
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
     const event = this.#parts.composeTest(endpoint, content)
     const parcel = { event, endpoint, deliveryId: event.id.replace('evt_', 'dlv_'), attempt: 1 }
-    return (await tryOnce(this.#parts, parcel, this.#stopping.signal)).attempt
+    const parts = { transport: this.#transport, clock: this.#parts.clock }
+    return (await tryOnce(parts, parcel, this.#stopping.signal)).attempt
   }
 
   retry(deliveryId: string): Promise<RetryAnswer> {
@@ -219,8 +227,17 @@ export class Dispatcher {
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
     const before = work.condition
     work.adopt(endpoint)
+    work.served = this.#transport.serves(endpoint)
     this.#conditions.note(before, work.condition)
     this.#works.set(endpoint.id, work)
+    this.#loop.look(work)
+  }
+
+  /** Somebody who takes this endpoint's deliveries came or went. */
+  #serve(endpointId: string): void {
+    const work = this.#works.get(endpointId)
+    if (work === undefined) return
+    work.served = this.#transport.serves(work.endpoint)
     this.#loop.look(work)
   }
 

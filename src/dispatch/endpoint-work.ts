@@ -32,6 +32,8 @@ export class EndpointWork implements Sleeper, Holder {
   nextDueAt: number | null = null
   claiming = false
   removed = false
+  /** Whether the transport has somebody who could take a delivery; without, the endpoint is held. */
+  served = true
   /** It said that it is gone, and is about to be disabled. */
   gone = false
   /** The rate limit has no token before this instant, and a timer runs for it. */
@@ -64,7 +66,7 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get serving(): boolean {
-    return this.endpoint.status === 'active' && !this.removed && !this.gone
+    return this.served && this.endpoint.status === 'active' && !this.removed && !this.gone
   }
 
   /** What breaker and hold allow now. */

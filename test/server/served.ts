@@ -67,7 +67,7 @@ export async function openServedParts(
   const metrics = openMetrics()
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue, transport, clock, log, count: metrics.attemptSettled, random: Math.random },
+    ...{ store, catalogue, transports: [transport], clock, log, count: metrics.attemptSettled, random: Math.random },
     composeTest: () => {
       throw new Error('no test events here')
     },

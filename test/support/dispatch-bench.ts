@@ -247,7 +247,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const dispatcher = new Dispatcher({
     store,
     catalogue,
-    transport: wire,
+    transports: [wire],
     clock: time,
     random: () => 0.5,
     log: logInto(logged),

@@ -34,7 +34,8 @@ export class Commit {
     this.#update = db.prepare(`
       UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
         retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
-        interruptions = 0
+        -- What is given back untried has had no outcome: it stays suspect.
+        interruptions = CASE WHEN ?3 = 'pending' AND ?5 = attempts THEN interruptions ELSE 0 END
       WHERE no = ?1 AND version = ?2 - 1`)
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
