@@ -19,6 +19,7 @@ export const configFlags: readonly Flag[] = [
   ['--batch-bytes-max <size>', 'the largest batch (default 16MiB)'],
   ['--intake-bytes-max <size>', 'events that may wait for the disk (default 64MiB)'],
   ['--memory-bytes-max <size>', 'events held for delivery (default 64MiB)'],
+  ['--handlers <file>', 'a module of handlers to run inside the server'],
   ['--grace <duration>', 'how long a shutdown waits for tries in flight (default 10s)'],
   ['--retry-base-delay <duration>', 'of the processing preset (default 5s)'],
   ['--retry-max-delay <duration>', 'of the processing preset (default 300s)'],

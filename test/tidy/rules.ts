@@ -27,7 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'consumer/': ['core/', 'log.ts', ...PORTS],
   'upkeep/': ['core/', 'log.ts', ...PORTS, 'dispatch/'],
   'server/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'upkeep/', 'config.ts'],
-  'cli/': ['core/', 'log.ts', 'config.ts', 'app.ts', 'server/client.ts', 'index.ts'],
+  'cli/': ['core/', 'log.ts', 'config.ts', 'app.ts', 'server/client.ts', 'library/', 'index.ts'],
   'log.ts': ['core/'],
   'notices.ts': ['core/'],
   'config.ts': ['core/', 'log.ts', 'config-values.ts'],
@@ -37,7 +37,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...['core/', 'intake/', 'store/', 'dispatch/', 'transports/', 'engines/', 'consumer/', 'shared-state/'],
     ...['upkeep/', 'server/', 'config.ts', 'log.ts', 'notices.ts'],
   ],
-  'index.ts': ['core/', 'app.ts', 'config.ts', ...PORTS],
+  // What embeds Posthorn: the same words as the REST API, so the same schemas.
+  'library/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'server/', 'config.ts', 'app.ts'],
+  'index.ts': ['core/', 'library/', 'app.ts', 'config.ts', ...PORTS],
 }
 
 /** Each driver has one home; what is not listed here may be used anywhere but in core. */
