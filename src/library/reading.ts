@@ -12,7 +12,8 @@ export function readGiven<S extends z.ZodType>(schema: S, value: unknown, what: 
 
 export function invalid(what: string, errors: readonly FieldError[]): PosthornError {
   const lines = errors.map(({ path, message }) => (path === '' ? message : `${path} ${message}`))
-  return new PosthornError('invalid', `${what} cannot be used: ${lines.join('; ')}.`)
+  const text = lines.join('; ')
+  return new PosthornError('invalid', `${what} cannot be used: ${text}${text.endsWith('?') ? '' : '.'}`)
 }
 
 export function notFound(what: string, id: string): PosthornError {
