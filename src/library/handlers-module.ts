@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Pipeline } from '../app.ts'
@@ -17,12 +18,15 @@ export type HandlersModuleSettings = Readonly<{
 export async function openHandlersModule(pipeline: Pipeline, settings: HandlersModuleSettings): Promise<void> {
   const registrations = new Registrations(pipeline)
   const { handlers: file } = pipeline.config
-  if (file !== null) await new HandlersModule(pipeline, registrations, file, settings).open()
+  if (file === null) tellMissing(pipeline, registrations, settings.say)
+  else await new HandlersModule(pipeline, registrations, file, settings).open()
+}
+
+/** Handlers of an earlier version: what was for them is not lost, and somebody should know that it waits. */
+function tellMissing({ log }: Pipeline, registrations: Registrations, say: (line: string) => void): void {
   for (const { id: endpointId, tenant, handler } of registrations.missing()) {
-    pipeline.log.warn({ endpointId, tenant, handler }, 'handler.not_registered')
-    settings.say(
-      `the handler ${handler} is not registered: its deliveries wait until it is, or its endpoint is deleted`,
-    )
+    log.warn({ endpointId, tenant, handler }, 'handler.not_registered')
+    say(`the handler ${handler} is not registered: its deliveries wait until it is, or until ${endpointId} is deleted`)
   }
 }
 
@@ -72,9 +76,11 @@ class HandlersModule {
     await this.#registrations.ready()
     // Whose endpoints have new code by now keep it; the others are held from now on.
     for (const registration of before) registration.withdraw()
+    tellMissing(this.#pipeline, this.#registrations, this.#settings.say)
   }
 
   async #tableOf(path: string): Promise<unknown> {
+    if (!existsSync(path)) throw new PosthornError('invalid', `There is no file ${this.#file} to load handlers from.`)
     const module = await (this.#imports?.load() ?? import(pathToFileURL(path).href)).catch((cause) => {
       throw new PosthornError('invalid', `${this.#file} cannot be loaded: ${loadProblem(cause)}`, { cause })
     })
@@ -94,11 +100,11 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** With the place in the file, which is in the stack and not in the message. */
+/** With the place in the file, which is in the stack and not in the message: before it for what cannot be parsed. */
 function loadProblem(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const lines = (error.stack ?? '').split('\n')
-  const place =
-    lines.find((line) => /^\s+at .*(?:file:|\/)/.test(line)) ?? (lines[0]?.startsWith('file:') ? lines[0] : '')
-  return place === '' ? `${error}` : `${error} (${place.trim()})`
+  const [first = '', ...frames] = (error.stack ?? '').split('\n')
+  const isPlace = /^(?:file:|\/|[A-Z]:\\).*:\d+$/.test(first)
+  const place = isPlace ? first : frames.find((frame) => /^\s+at /.test(frame) && !frame.includes('node:'))?.trim()
+  return place === undefined ? `${error}` : `${error} (${place})`
 }
