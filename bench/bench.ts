@@ -91,11 +91,12 @@ export async function trial(bench: Bench, target: Target, options: TrialOptions)
   return result
 }
 
-function runLoad(bench: Bench, { url }: Target, options: TrialOptions, first: number): Promise<LoadReport> {
+function runLoad(bench: Bench, target: Target, options: TrialOptions, first: number): Promise<LoadReport> {
   const { events, connections, loop } = options
   const request: LoadRequest = {
-    url,
+    url: target.url,
     type: eventType,
+    dress: target.dress ?? { kind: 'plain' },
     connections,
     first,
     count: events,

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { createHmac } from 'node:crypto'
 
 /**
  * Just enough HTTP/1.1 for the sink and the load generator, which must cost less than what they measure: messages are
@@ -80,12 +81,18 @@ export const firstEventNumber = 100_000_000
 const digits = 9
 const payloadBytes = 200
 
+/** How a request says who it is from: not at all, with an idempotency key, or as GitHub does. */
+export type Dress = Readonly<{ kind: 'plain' } | { kind: 'keyed' } | { kind: 'github'; secret: string }>
+
 /** Makes requests of one shape that differ in their event number only. */
 export class EventRequest {
   readonly bytes: Buffer
-  readonly #digitsAt: number
+  /** Every place where the number stands. */
+  readonly #digitsAt: readonly number[]
+  readonly #bodyAt: number
+  readonly #secret: string | null
 
-  constructor(url: URL, type: string) {
+  constructor(url: URL, type: string, dress: Dress = { kind: 'plain' }) {
     const head = '{"text":"'
     const tail = `","n":${firstEventNumber}}`
     const data = `${head}${'x'.repeat(payloadBytes - head.length - tail.length)}${tail}`
@@ -95,20 +102,44 @@ export class EventRequest {
       `host: ${url.host}`,
       'content-type: application/json',
       `content-length: ${Buffer.byteLength(body)}`,
+      ...dressLines(dress),
     ]
-    this.bytes = Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`)
-    this.#digitsAt = this.bytes.length - 2 - digits
+    const text = `${lines.join('\r\n')}\r\n\r\n${body}`
+    this.bytes = Buffer.from(text)
+    this.#bodyAt = this.bytes.length - body.length
+    this.#digitsAt = placesOf(String(firstEventNumber), text)
+    this.#secret = dress.kind === 'github' ? dress.secret : null
   }
 
   /** Only while no earlier write of these bytes is still under way. */
   setNumber(index: number): Buffer {
-    let rest = firstEventNumber + index
-    for (let i = digits - 1; i >= 0; i--) {
-      this.bytes[this.#digitsAt + i] = 0x30 + (rest % 10)
-      rest = Math.floor(rest / 10)
+    const number = String(firstEventNumber + index)
+    for (const at of this.#digitsAt) this.bytes.write(number, at, 'latin1')
+    if (this.#secret !== null) {
+      const signature = createHmac('sha256', this.#secret).update(this.bytes.subarray(this.#bodyAt)).digest('hex')
+      this.bytes.write(signature, this.bytes.indexOf(signaturePrefix) + signaturePrefix.length, 'latin1')
     }
     return this.bytes
   }
+}
+
+const signaturePrefix = 'x-hub-signature-256: sha256='
+
+function dressLines(dress: Dress): readonly string[] {
+  switch (dress.kind) {
+    case 'plain':
+      return []
+    case 'keyed':
+      return [`idempotency-key: ${firstEventNumber}`]
+    case 'github':
+      return ['x-github-event: push', `x-github-delivery: ${firstEventNumber}`, `${signaturePrefix}${'0'.repeat(64)}`]
+  }
+}
+
+function placesOf(word: string, text: string): readonly number[] {
+  const places: number[] = []
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) places.push(at)
+  return places
 }
 
 /** The index that `EventRequest.setNumber` put into a body, in whatever envelope it travelled; -1 when there is none. */

@@ -4,12 +4,13 @@
 import type { Buffer } from 'node:buffer'
 import { connect, type Socket } from 'node:net'
 import { nowUs } from './clock.ts'
-import { EventRequest, MessageReader, statusOf } from './http-bytes.ts'
+import { type Dress, EventRequest, MessageReader, statusOf } from './http-bytes.ts'
 import { serve } from './ipc.ts'
 
 export type LoadRequest = Readonly<{
   url: string
   type: string
+  dress: Dress
   connections: number
   /** Events `first` to `first + count - 1`. */
   first: number
@@ -123,7 +124,7 @@ class Run {
     socket.on('error', fail)
     socket.on('close', () => fail(new Error(`the server closed a connection after ${this.#answered} answers`)))
     socket.on('connect', () => {
-      const events = new EventRequest(url, this.#request.type)
+      const events = new EventRequest(url, this.#request.type, this.#request.dress)
       resolve(new Connection(socket, events, (connection, status) => this.#take(connection, status)))
     })
     return promise

@@ -75,6 +75,28 @@ export class Posthorn implements Target {
     throw new Error(`an endpoint without an id: ${JSON.stringify(created)}`)
   }
 
+  /** A source for webhooks as GitHub sends them, and where to send them. */
+  async createSource(secret: string): Promise<Target> {
+    await this.#post('/v1/sources', { name: 'bench', provider: 'github', secret, type: 'bench.event' })
+    return {
+      title: '/in/:source, signed',
+      url: `${this.#base}/in/bench`,
+      pid: this.pid,
+      dress: { kind: 'github', secret },
+    }
+  }
+
+  async replay(filter: Readonly<Record<string, unknown>>): Promise<string> {
+    const created = await this.#post('/v1/replays', { filter })
+    if (typeof created === 'object' && created !== null && 'id' in created) return String(created.id)
+    throw new Error(`a replay without an id: ${JSON.stringify(created)}`)
+  }
+
+  async replayed(id: string): Promise<Readonly<{ status: string; replayed: number }>> {
+    const response = await fetch(`${this.#base}/v1/replays/${id}`, { signal: AbortSignal.timeout(callMsMax) })
+    return (await response.json()) as { status: string; replayed: number }
+  }
+
   async send(type: string, data: unknown): Promise<void> {
     await this.#post('/v1/events', { type, data })
   }

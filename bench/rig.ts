@@ -2,7 +2,9 @@ import { type ChildProcess, fork, type SpawnOptions, spawn } from 'node:child_pr
 import { mkdtempSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import type { BaselineCommands } from './baseline-forwarder.ts'
+import type { Dress } from './http-bytes.ts'
 import { type Commands, Remote } from './ipc.ts'
+import type { JobsCommands } from './jobs.ts'
 import type { LoadCommands } from './load.ts'
 import type { SinkCommands } from './sink.ts'
 
@@ -11,7 +13,7 @@ export const root = path.dirname(import.meta.dirname)
 const startMsMax = 20_000
 const stopMsMax = 15_000
 
-export type Target = Readonly<{ title: string; url: string; pid: number }>
+export type Target = Readonly<{ title: string; url: string; pid: number; dress?: Dress }>
 
 /** Owns every process and folder of a run, and takes them away at its end, however it ends. */
 export class Rig {
@@ -59,6 +61,10 @@ export class Rig {
     const remote = await this.#fork<BaselineCommands>(`baseline-${name}`)
     const url = await remote.call('listen', { sinkUrl })
     return { title: name, url, pid: remote.pid }
+  }
+
+  jobs(program: 'jobs-posthorn' | 'jobs-bullmq'): Promise<Remote<JobsCommands>> {
+    return this.#fork<JobsCommands>(program)
   }
 
   async #fork<C extends Commands>(name: string): Promise<Remote<C>> {

@@ -7,10 +7,13 @@ import { type Bench, closedLoop, EventNumbers, type Figure, type Trial, trial } 
 import { claimCost } from './figures/claim-cost.ts'
 import { endToEnd } from './figures/end-to-end.ts'
 import { idleLatency } from './figures/idle-latency.ts'
+import { inbound } from './figures/inbound.ts'
 import { ingest } from './figures/ingest.ts'
 import { isolation } from './figures/isolation.ts'
+import { jobs } from './figures/jobs.ts'
 import { memory } from './figures/memory.ts'
 import { noise } from './figures/noise.ts'
+import { replay } from './figures/replay.ts'
 import { slowDisk } from './figures/slow-disk.ts'
 import { describeMachine, type Machine } from './machine.ts'
 import { type FigureResult, latency, markOf, number, percent, renderTable, renderVerdict } from './report.ts'
@@ -18,7 +21,10 @@ import { Rig } from './rig.ts'
 import { median } from './statistics.ts'
 
 /** By number; `noise` is 0. */
-const figures: readonly Figure[] = [noise, endToEnd, ingest, claimCost, isolation, memory, slowDisk, idleLatency]
+const figures: readonly Figure[] = [
+  ...[noise, endToEnd, ingest, claimCost, isolation, memory, slowDisk, idleLatency],
+  ...[jobs, inbound, replay],
+]
 
 const usage = `npm run bench [-- figure…] [--quick] [--json file] [--dir folder]
 

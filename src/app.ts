@@ -76,20 +76,21 @@ export async function openPipeline(config: Config, { onFatal }: AppOptions): Pro
       onFatal(err)
     },
   })
-  const metrics = openMetrics()
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
+  const metrics = openMetrics(notices)
   const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store)
+  const catalogue = new Catalogue(store, notices)
   const http = openTransport(config)
   const handlers = new HandlerTransport()
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }) })
+  const transports = [http, handlers]
   const composeTest = testEvents(ids, clock)
-  const { concurrency: triesMax, memoryBytesMax } = config
-  const count = metrics.attemptSettled
-  const dispatching = { store, catalogue, clock, random: Math.random, log, count, composeTest }
-  const dispatcher = new Dispatcher({ ...dispatching, transports: [http, handlers], triesMax, memoryBytesMax })
+  const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
+  const dispatching = { store, catalogue, transports, clock, random: Math.random, log, notices, composeTest }
+  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const intake = new Intake({ store, ids, clock, route, fresh: dispatcher, waitingBytesMax: config.intakeBytesMax })
+  const taking = { store, ids, clock, route, fresh: dispatcher, notices }
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const pruning = new KeyPruning({ store, log, now: clock.wall })
   const stop = once(async () => {
     intake.stop()

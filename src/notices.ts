@@ -11,6 +11,11 @@ export class Notices {
     this.#onDefect = onDefect
   }
 
+  /** Whether anybody listens: a notice that nobody hears need not be put together. */
+  get heard(): boolean {
+    return this.#listeners.size > 0
+  }
+
   publish(notice: Notice): void {
     for (const listener of this.#listeners) {
       try {

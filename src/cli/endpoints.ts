@@ -4,6 +4,7 @@ import { ApiClient } from '../server/client.ts'
 import { pageOf, rowOf } from './answers.ts'
 import { durationText, json } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
+import { confirm } from './confirm.ts'
 import { printAttempt } from './deliveries.ts'
 import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-flags.ts'
 import { CommandFailed, UsageError } from './failure.ts'
@@ -147,17 +148,15 @@ function addDelete(endpoints: Command, { terminal, client }: Deps): void {
     .argument('<id>', 'ep_…')
     .option('--yes', 'do not ask')
     .action(async (id: string, { yes = false }: { yes?: boolean }) => {
-      if (!yes) await confirmDelete(terminal, rowOf(await client().get(pathOf(id))))
+      const question = yes ? '' : deletion(rowOf(await client().get(pathOf(id))))
+      if (!(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was deleted')
       await client().json('DELETE', pathOf(id))
       terminal.say(`${id} is deleted`)
     })
 }
 
-async function confirmDelete(terminal: Terminal, endpoint: Row): Promise<void> {
-  const what = `${textOf(endpoint.id)} (${textOf(endpoint.url)})`
-  if (!terminal.canAsk) throw new UsageError(`This would delete ${what}; say --yes to do it.`)
-  const question = `delete ${what}? Deliveries that wait for it will fail. [y/N] `
-  if (!/^y(?:es)?$/i.test(await terminal.ask(question))) throw new CommandFailed('nothing was deleted')
+function deletion(endpoint: Row): string {
+  return `delete ${textOf(endpoint.id)} (${textOf(endpoint.url)})? Deliveries that wait for it will fail.`
 }
 
 function pathOf(id: string): string {

@@ -6,6 +6,7 @@ import { type EventFields, eventJson } from './event-json.ts'
 import { CommandFailed, describeFailure } from './failure.ts'
 import { type Line, openInput, readLines } from './input.ts'
 import { counted, type Format, printItem, type Row } from './output.ts'
+import { openProgress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
 
 export type BatchOptions = EventFields &
@@ -23,14 +24,13 @@ const linesPerRequest = 1_000
 const bytesPerRequest = 4 * 1024 * 1024
 const waitsMax = 10
 const waitMsDefault = 1_000
-const progressEveryMs = 2_000
 const newline = Buffer.from('\n')
 
 /** Sends every line, some at a time; a request is kept whole or not at all, and says so when it fails. */
 export async function sendBatch(terminal: Terminal, client: ApiClient, options: BatchOptions): Promise<void> {
   const tally: Tally = { events: 0, deliveries: 0, duplicates: 0 }
   const startedAt = performance.now()
-  const progress = openProgress(terminal, startedAt)
+  const progress = openProgress(terminal, { label: 'events sent:', total: null })
   for await (const chunk of chunksOf(readLines(openInput(terminal, options.file)), options)) {
     const items = await sendChunk(terminal, client, chunk, tally)
     tally.events += items.length
@@ -39,9 +39,9 @@ export async function sendBatch(terminal: Terminal, client: ApiClient, options: 
       if (item.duplicate === true) tally.duplicates += 1
       if (options.output === 'jsonl') terminal.print(JSON.stringify(item))
     }
-    progress(tally)
+    progress.update(tally.events)
   }
-  if (terminal.isLive && tally.events > 0) terminal.rewrite('')
+  progress.end()
   const tookS = ((performance.now() - startedAt) / 1000).toFixed(1)
   const duplicates = tally.duplicates === 0 ? '' : `, ${counted(tally.duplicates, 'duplicate')}`
   terminal.say(
@@ -112,16 +112,4 @@ function inFile(text: string, chunk: Chunk): string {
     .replace(/\bThe event \[(\d+)\]/, (whole, index) => place(whole, Number(index)))
     .replace(/^Line (\d+)\b/, (whole, number) => place(whole, Number(number) - 1))
     .replace(/ \(at byte \d+\)/, '')
-}
-
-/** A line that is rewritten on a terminal, and now and then a new one in a pipe. */
-function openProgress(terminal: Terminal, startedAt: number): (tally: Tally) => void {
-  let lastAt = startedAt
-  return ({ events }) => {
-    if (terminal.isLive) return terminal.rewrite(`${counted(events, 'event')} sent …`)
-    const now = performance.now()
-    if (now - lastAt < progressEveryMs) return
-    lastAt = now
-    terminal.say(`${counted(events, 'event')} sent …`)
-  }
 }

@@ -17,6 +17,8 @@ export type Terminal = Readonly<{
   canAsk: boolean
   /** The width to fit tables into; null in a pipe, where nothing may be cut. */
   columns: () => number | null
+  /** The width to fit messages into; null in a pipe. */
+  messageColumns: () => number | null
   /** True when stderr is a terminal, where a progress line may be rewritten. */
   isLive: boolean
   /** One line of data. */
@@ -25,10 +27,12 @@ export type Terminal = Readonly<{
   write: (bytes: Uint8Array | string) => void
   /** One message. */
   say: (line: string) => void
-  /** Rewrites the last line of a live stderr. */
+  /** Rewrites the last line of a live stderr; whatever is printed next takes its place. */
   rewrite: (line: string) => void
   /** Coloured if stdout is a terminal and the person has not said NO_COLOR. */
   paint: (colour: Colour, text: string) => string
+  /** The same for what goes to stderr. */
+  paintMessage: (colour: Colour, text: string) => string
   /** The answer to a question; empty when the person leaves with Ctrl-C or Ctrl-D. Only if `canAsk`. */
   ask: (question: string) => Promise<string>
   /** Resolves when everything has been handed to the operating system. */
@@ -43,18 +47,37 @@ export function openTerminal(env: Env): Terminal {
     throw error
   })
   stderr.on('error', () => undefined)
+  const isLive = Boolean(stderr.isTTY) && env.TERM !== 'dumb'
+  let hasLiveLine = false
+  const rewrite = (line: string) => {
+    hasLiveLine = line !== ''
+    stderr.write(`\r\u001b[K${line}`)
+  }
+  /** Data and messages share the screen with the live line: it has to go before they come. */
+  const clearLine = () => {
+    if (hasLiveLine) rewrite('')
+  }
+  const writeTo = (stream: Writable, bytes: Uint8Array | string) => {
+    clearLine()
+    stream.write(bytes)
+  }
   return {
     env,
     stdin,
     canAsk: Boolean(stdin.isTTY && stderr.isTTY),
     columns: () => (stdout.isTTY ? stdout.columns || columnsDefault : null),
-    isLive: Boolean(stderr.isTTY),
-    print: (line) => void stdout.write(`${line}\n`),
-    write: (bytes) => void stdout.write(bytes),
-    say: (line) => void stderr.write(`${line}\n`),
-    rewrite: (line) => void stderr.write(`\r\u001b[K${line}`),
+    messageColumns: () => (stderr.isTTY ? stderr.columns || columnsDefault : null),
+    isLive,
+    print: (line) => writeTo(stdout, `${line}\n`),
+    write: (bytes) => writeTo(stdout, bytes),
+    say: (line) => writeTo(stderr, `${line}\n`),
+    rewrite,
     paint: (colour, text) => (env.NO_COLOR ? text : styleText(colour, text, { stream: stdout })),
-    ask,
+    paintMessage: (colour, text) => (env.NO_COLOR ? text : styleText(colour, text, { stream: stderr })),
+    ask: (question) => {
+      clearLine()
+      return ask(question)
+    },
     flush: async () => {
       await Promise.all([drained(stdout), drained(stderr)])
     },

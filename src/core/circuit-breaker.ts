@@ -71,6 +71,17 @@ export function probeAbandoned(breaker: Breaker, now: number): Breaker {
   }
 }
 
+/** A person says that the endpoint is well again. What was parked is let go at the ramp, as after a good probe. */
+export function reset(breaker: Breaker): Breaker {
+  switch (breaker.state) {
+    case 'closed':
+      return breaker.failures === 0 ? breaker : { state: 'closed', failures: 0, ramp: breaker.ramp }
+    case 'open':
+    case 'half_open':
+      return { state: 'closed', failures: 0, ramp: 1 }
+  }
+}
+
 export type TryResult = Readonly<{ outcome: Outcome; statusCode: number | null; startedAt: number; probe: boolean }>
 
 export function recorded(breaker: Breaker, result: TryResult, policy: BreakerPolicy, now: number): Breaker {

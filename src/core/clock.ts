@@ -5,3 +5,10 @@ export type Clock = Readonly<{
   /** What schedules: begins at the wall clock's time and then only goes forward, whatever happens to that clock. */
   steady(): number
 }>
+
+const clocksApartMsMax = 3_600_000
+
+/** Wall and steady clock disagree by more than an hour: somebody set the machine's clock, and ages mean nothing. */
+export function areApart(clock: Clock): boolean {
+  return Math.abs(clock.wall() - clock.steady()) > clocksApartMsMax
+}

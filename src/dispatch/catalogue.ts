@@ -1,25 +1,30 @@
 import type { Endpoint } from '../core/endpoint.ts'
 import { typeMatcher } from '../core/routing.ts'
+import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
 
 type Entry = Readonly<{ endpoint: Endpoint; wants: (type: string) => boolean }>
 
 /** What happens to the catalogue, for those that keep state per endpoint. */
-export type CatalogueListener = (change: { kind: 'put'; endpoint: Endpoint } | { kind: 'removed'; id: string }) => void
+export type CatalogueListener = (
+  change: { kind: 'put'; endpoint: Endpoint } | { kind: 'removed'; endpoint: Endpoint },
+) => void
 
 const typesRememberedMax = 10_000
 
 /** The endpoints, in memory: the store has the truth, every change goes there first. */
 export class Catalogue {
   readonly #store: Store
+  readonly #notices: Notices
   readonly #entries = new Map<string, Entry>()
   /** tenant and type → endpoints, emptied by every change. */
   readonly #routes = new Map<string, readonly Endpoint[]>()
   readonly #listeners = new Set<CatalogueListener>()
   #lastTurn: Promise<void> = Promise.resolve()
 
-  constructor(store: Store) {
+  constructor(store: Store, notices: Notices) {
     this.#store = store
+    this.#notices = notices
   }
 
   async load(): Promise<void> {
@@ -74,11 +79,12 @@ export class Catalogue {
   async remove(id: string): Promise<boolean> {
     let removed = false
     await this.#inTurn(async () => {
-      if (!this.#entries.has(id)) return
+      const endpoint = this.get(id)
+      if (endpoint === null) return
       await this.#store.removeEndpoint(id)
       this.#entries.delete(id)
       this.#routes.clear()
-      this.#tell({ kind: 'removed', id })
+      this.#tell({ kind: 'removed', endpoint })
       removed = true
     })
     return removed
@@ -101,5 +107,8 @@ export class Catalogue {
 
   #tell(change: Parameters<CatalogueListener>[0]): void {
     for (const listener of this.#listeners) listener(change)
+    const { id: endpointId, tenant, status, statusReason } = change.endpoint
+    const after = change.kind === 'put' ? { status, statusReason } : { status: null, statusReason: null }
+    this.#notices.publish({ kind: 'endpoint.changed', tenant, endpointId, ...after })
   }
 }

@@ -4,7 +4,7 @@ import type { Condition, Store } from '../store/store.ts'
 
 const retryEveryMs = 1_000
 
-/** Keeps breakers and holds in the store, so that they survive a restart. Memory leads, the store follows. */
+/** Keeps breakers, holds and failings in the store, so that they survive a restart. Memory leads, the store follows. */
 export class Conditions {
   readonly #store: Store
   readonly #log: Logger
@@ -23,7 +23,8 @@ export class Conditions {
 
   /** Keeps a condition if it differs from the one before in what matters after a restart. */
   note(before: Condition, after: Condition): void {
-    if (sameBreaker(before.breaker, after.breaker) && before.heldUntil === after.heldUntil) return
+    const isSame = before.heldUntil === after.heldUntil && before.failingSince === after.failingSince
+    if (isSame && sameBreaker(before.breaker, after.breaker)) return
     this.#dirty.set(after.endpointId, after)
     this.#writing ??= this.#write()
   }
@@ -55,7 +56,7 @@ export class Conditions {
 }
 
 export function freshCondition(endpointId: string): Condition {
-  return { endpointId, breaker: closedBreaker, heldUntil: null }
+  return { endpointId, breaker: closedBreaker, heldUntil: null, failingSince: null }
 }
 
 /** A closed breaker's counters are not worth a write: after a restart it counts anew. */

@@ -1,14 +1,12 @@
 import { recorded, revived } from '../core/circuit-breaker.ts'
-import type { Clock } from '../core/clock.ts'
+import { areApart, type Clock } from '../core/clock.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
 import type { Outcome } from '../core/outcome.ts'
 import type { Condition } from '../store/store.ts'
 import type { Tried } from './attempt.ts'
-
-/** Wall and steady clock apart by more than this: somebody set the machine's clock, and ages mean nothing. */
-const clocksApartMsMax = 3_600_000
+import type { EndpointWork } from './endpoint-work.ts'
 
 /** What becomes of a delivery after a try. */
 export function deliveryAfter(
@@ -19,13 +17,12 @@ export function deliveryAfter(
   const { endpoint, removed, probe, random, clock } = context
   const now = clock.steady()
   if (report.kind === 'interrupted') return released(delivery, now)
-  const areApart = Math.abs(clock.wall() - now) > clocksApartMsMax
-  const policy = areApart ? { ...endpoint.retry, maxAgeMs: null } : endpoint.retry
+  const policy = areApart(clock) ? { ...endpoint.retry, maxAgeMs: null } : endpoint.retry
   const to = afterAttempt(delivery, outcome, { policy, random, now, probe })
   return to.status === 'pending' && removed ? givenUp(to, 'endpoint_deleted', now) : to
 }
 
-/** The endpoint's condition after a try: its breaker, and the hold that a Retry-After asks for. */
+/** The endpoint's condition after a try: its breaker, the hold that a Retry-After asks for, and since when it fails. */
 export function conditionAfter(
   condition: Condition,
   { outcome, attempt }: Tried,
@@ -42,12 +39,39 @@ export function conditionAfter(
           now,
         )
   const asked = holdAsked(outcome, endpoint)
+  const failingSince = failingSinceAfter(condition.failingSince, outcome, now)
   if (asked !== null) {
-    return { ...condition, breaker, heldUntil: Math.max(condition.heldUntil ?? 0, now + asked) }
+    return { ...condition, breaker, failingSince, heldUntil: Math.max(condition.heldUntil ?? 0, now + asked) }
   }
   const heldUntil = condition.heldUntil !== null && condition.heldUntil > now ? condition.heldUntil : null
-  if (breaker === condition.breaker && heldUntil === condition.heldUntil) return condition
-  return { ...condition, breaker, heldUntil }
+  const isSame = heldUntil === condition.heldUntil && failingSince === condition.failingSince
+  if (isSame && breaker === condition.breaker) return condition
+  return { ...condition, breaker, heldUntil, failingSince }
+}
+
+/** A clock that was wrong at the start must not make an old failing of a new one: it has to be seen for a while. */
+const failingSeenMsMin = 10 * 60_000
+
+/** With nothing but failures for as long as its settings allow. */
+export function isFailingTooLong({ endpoint, condition, failuresSeenFrom }: EndpointWork, clock: Clock): boolean {
+  if (endpoint.kind !== 'http' || endpoint.disableAfterMs === null) return false
+  if (condition.failingSince === null || failuresSeenFrom === null || areApart(clock)) return false
+  const now = clock.steady()
+  const seenMsMin = Math.min(endpoint.disableAfterMs, failingSeenMsMin)
+  return now - condition.failingSince >= endpoint.disableAfterMs && now - failuresSeenFrom >= seenMsMin
+}
+
+function failingSinceAfter(before: number | null, outcome: Outcome, now: number): number | null {
+  switch (outcome.kind) {
+    case 'delivered':
+      return null
+    case 'permanent':
+    case 'retryable':
+    case 'unavailable':
+      return before ?? now
+    case 'ours':
+      return before
+  }
 }
 
 /**
@@ -71,5 +95,6 @@ function holdAsked(outcome: Outcome, { kind }: Endpoint): number | null {
 export function revive(condition: Condition, endpoint: Endpoint, now: number, holdMsMax: number): Condition {
   const breaker = endpoint.breaker === null ? condition.breaker : revived(condition.breaker, endpoint.breaker, now)
   const heldUntil = condition.heldUntil === null ? null : Math.min(condition.heldUntil, now + holdMsMax)
-  return { ...condition, breaker, heldUntil }
+  const failingSince = condition.failingSince === null ? null : Math.min(condition.failingSince, now)
+  return { ...condition, breaker, heldUntil, failingSince }
 }

@@ -6,9 +6,11 @@ import type { Event } from '../core/event.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
 import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
 import type { Claim, Store } from '../store/store.ts'
 import type { Transport } from '../transports/transport.ts'
 import { tryOnce } from './attempt.ts'
+import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Conditions, freshCondition } from './conditions.ts'
 import { revive } from './decide.ts'
@@ -18,9 +20,10 @@ import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
-import type { Counted } from './report.ts'
+import { reportUntried } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
+import { StuckLanes } from './stuck-lanes.ts'
 import { TransportSet } from './transport-set.ts'
 
 export type DispatcherParts = Readonly<{
@@ -30,10 +33,11 @@ export type DispatcherParts = Readonly<{
   clock: Clock
   random: () => number
   log: Logger
-  /** Told of every try. */
-  count: Counted
+  notices: Notices
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
+  /** A lane whose head has failed for longer is told of. */
+  laneStuckMs: number
   triesMax: number
   memoryBytesMax: number
 }>
@@ -66,7 +70,7 @@ export class Dispatcher {
   constructor(parts: DispatcherParts) {
     this.#parts = parts
     this.#transport = new TransportSet(parts.transports)
-    const { store, log, clock } = parts
+    const { store, log, clock, notices } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions(store, log)
     this.settling = new Settler(store, log, {
@@ -74,13 +78,14 @@ export class Dispatcher {
       onIdle: () => this.#drain.check(),
     })
     const stopping = this.#stopping.signal
-    this.#orphans = new Orphans({ store, clock, log, settler: this.settling, stopping })
+    this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
     this.#loop = new Loop({
       ...parts,
       transport: this.#transport,
       settler: this.settling,
       memory: this.#memory,
       conditions: this.#conditions,
+      stuckLanes: new StuckLanes(parts),
       orphans: this.#orphans,
       stopping,
       onEnded: () => this.#drain.check(),
@@ -104,7 +109,7 @@ export class Dispatcher {
     await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
     catalogue.onChange((change) => {
       if (change.kind === 'put') this.#put(change.endpoint)
-      else this.#remove(change.id)
+      else this.#remove(change.endpoint.id)
     })
     this.#transport.onServing((endpointId) => this.#serve(endpointId))
     await this.#readBacklog()
@@ -202,6 +207,41 @@ export class Dispatcher {
         const work = this.#works.get(endpointId)
         if (work !== undefined) await this.#loop.hurry(work, deliveryId)
       },
+    })
+  }
+
+  /** The next in its lane is due at once. */
+  cancel(deliveryId: string): Promise<CancelAnswer> {
+    return cancelDelivery(this.#parts, deliveryId, (record) => {
+      reportUntried(this.#parts, record.delivery, record)
+      this.lookAt([record.delivery.endpointId])
+    })
+  }
+
+  /** Closes the breaker and ends the hold; answers whether there is such an endpoint. */
+  resetBreaker(endpointId: string): boolean {
+    const work = this.#works.get(endpointId)
+    if (work !== undefined) this.#loop.resetBreaker(work)
+    return work !== undefined
+  }
+
+  /** Something became due at these endpoints. */
+  lookAt(endpointIds: readonly string[]): void {
+    const now = this.#parts.clock.steady()
+    for (const id of endpointIds) {
+      const work = this.#works.get(id)
+      if (work === undefined) continue
+      work.noteDue(now)
+      this.#loop.look(work)
+    }
+  }
+
+  /** Whether one of them could take more and still has something due in the store. */
+  isCrowded(endpointIds: readonly string[]): boolean {
+    const now = this.#parts.clock.steady()
+    return endpointIds.some((id) => {
+      const work = this.#works.get(id)
+      return work?.serving === true && work.hasBacklog(now) && work.allowance(now).kind !== 'wait'
     })
   }
 

@@ -34,8 +34,10 @@ export class EndpointWork implements Sleeper, Holder {
   removed = false
   /** Whether the transport has somebody who could take a delivery; without, the endpoint is held. */
   served = true
-  /** It said that it is gone, and is about to be disabled. */
-  gone = false
+  /** It said that it is gone, or fails for too long, and is about to be disabled. */
+  leaving = false
+  /** When we saw the first of its failures since the last good try, whatever was known before the start. */
+  failuresSeenFrom: number | null = null
   /** The rate limit has no token before this instant, and a timer runs for it. */
   pacedUntil: number | null = null
   #bucket: Bucket
@@ -66,7 +68,7 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get serving(): boolean {
-    return this.served && this.endpoint.status === 'active' && !this.removed && !this.gone
+    return this.served && this.endpoint.status === 'active' && !this.removed && !this.leaving
   }
 
   /** What breaker and hold allow now. */
@@ -91,6 +93,9 @@ export class EndpointWork implements Sleeper, Holder {
   /** Takes up new settings. */
   adopt(endpoint: Endpoint): void {
     if (endpoint.rateLimit?.perSecond !== this.endpoint.rateLimit?.perSecond) this.pacedUntil = null
+    const isAnother = targetOf(endpoint) !== targetOf(this.endpoint)
+    // A person has seen to it: it has all of its time again.
+    if (isAnother || (endpoint.status === 'active' && this.endpoint.status !== 'active')) this.#forgive()
     this.endpoint = endpoint
     // Nothing is recorded while there is no breaker: what is left of it would be old news when it is wanted again.
     if (endpoint.breaker === null) this.condition = { ...this.condition, breaker: closedBreaker }
@@ -115,6 +120,11 @@ export class EndpointWork implements Sleeper, Holder {
     return this.claiming || (this.nextDueAt !== null && this.nextDueAt <= now)
   }
 
+  #forgive(): void {
+    this.failuresSeenFrom = null
+    if (this.condition.failingSince !== null) this.condition = { ...this.condition, failingSince: null }
+  }
+
   /** As many as the endpoint takes are on the wire, and no more than that wait for the disk behind them. */
   #hasSlot(): boolean {
     const { concurrency } = this.endpoint
@@ -132,4 +142,8 @@ export class EndpointWork implements Sleeper, Holder {
         return allowed.limit === null || this.underway.size < allowed.limit
     }
   }
+}
+
+function targetOf(endpoint: Endpoint): string {
+  return endpoint.kind === 'http' ? endpoint.url : endpoint.handler
 }

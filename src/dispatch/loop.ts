@@ -87,6 +87,12 @@ export class Loop {
     return this.#quarantine.holds(work)
   }
 
+  /** Closes the breaker and ends the hold, because a person says so. */
+  resetBreaker(work: EndpointWork): void {
+    this.#round.resetBreaker(work)
+    this.look(work)
+  }
+
   /** The endpoint is not to be served: nothing of it stays in memory. */
   standDown(work: EndpointWork): void {
     this.#handBack(work, work.ready)

@@ -1,13 +1,16 @@
 import type { Clock } from '../core/clock.ts'
 import { ended } from '../core/lifecycle.ts'
 import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
 import type { Claim, Store } from '../store/store.ts'
+import { reportUntried } from './report.ts'
 import type { Settler } from './settler.ts'
 
 export type OrphansParts = Readonly<{
   store: Store
   clock: Clock
   log: Logger
+  notices: Notices
   settler: Settler
   stopping: AbortSignal
 }>
@@ -23,9 +26,11 @@ export class Orphans {
   }
 
   /** The endpoint went while the event was written. */
-  endClaimed({ delivery }: Claim): void {
+  endClaimed({ delivery, event }: Claim): void {
     const to = ended(delivery, 'endpoint_deleted', this.#parts.clock.steady())
-    this.#parts.settler.settle({ to, attempt: null, claimNext: null }, () => {})
+    this.#parts.settler.settle({ to, attempt: null, claimNext: null }, (result) => {
+      if (result.kind === 'applied') reportUntried(this.#parts, to, event)
+    })
   }
 
   /** Ends what waits in the store, in chunks, so that others' commits are not held up. */

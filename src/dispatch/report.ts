@@ -1,25 +1,16 @@
 import type { Clock } from '../core/clock.ts'
-import type { DeliveryStatus } from '../core/delivery.ts'
-import type { OutcomeKind } from '../core/outcome.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
 import type { Change, ChangeResult, Claim } from '../store/store.ts'
 import type { Tried } from './attempt.ts'
 
-/** Told of every outcome that is on disk. */
-export type Counted = (settled: {
-  /** null: it ended without a try. */
-  outcome: OutcomeKind | null
-  status: DeliveryStatus
-  tookMs: number
-  /** From acceptance to the end of the delivery; null while it goes on. */
-  endToEndMs: number | null
-}) => void
+export type ReportParts = Readonly<{ log: Logger; notices: Notices; clock: Clock }>
 
-type ReportParts = Readonly<{ log: Logger; count: Counted; clock: Clock }>
-
-/** One wide line per try, and its numbers. */
+/** One wide line per try, and its notice once it is on disk. */
 export function report(
-  { log, count, clock }: ReportParts,
+  parts: ReportParts,
+  endpoint: Endpoint,
   claim: Claim,
   { outcome, attempt }: Tried,
   settled: { to: Change['to']; result: ChangeResult },
@@ -38,17 +29,41 @@ export function report(
     error: attempt.error,
     retryAfter: to.retryAfter === null ? null : new Date(to.retryAfter).toISOString(),
   }
-  if (outcome.kind === 'delivered') log.info(fields, 'attempt.settled')
-  else log.warn(fields, 'attempt.settled')
-  if (result.kind === 'stale') return
-  const endToEndMs = to.status === 'pending' ? null : clock.wall() - claim.event.receivedAt
-  count({ outcome: outcome.kind, status: to.status, tookMs: attempt.tookMs, endToEndMs })
+  if (outcome.kind === 'delivered') parts.log.info(fields, 'attempt.settled')
+  else parts.log.warn(fields, 'attempt.settled')
+  if (result.kind === 'stale' || !parts.notices.heard) return
+  const { tenant, type, receivedAt, headers } = claim.event
+  parts.notices.publish({
+    kind: 'attempt.settled',
+    tenant,
+    deliveryId: to.id,
+    eventId: to.eventId,
+    endpointId: to.endpointId,
+    endpointKind: endpoint.kind,
+    type,
+    number: attempt.number,
+    outcome: outcome.kind,
+    statusCode: attempt.statusCode,
+    error: attempt.error,
+    startedAt: attempt.startedAt,
+    tookMs: attempt.tookMs,
+    status: to.status,
+    reason: 'reason' in to ? to.reason : null,
+    queuedMs: attempt.number === 1 ? Math.max(0, attempt.startedAt - receivedAt) : null,
+    endToEndMs: to.status === 'pending' ? null : Math.max(0, parts.clock.wall() - receivedAt),
+    traceparent: headers.traceparent ?? null,
+  })
 }
 
 /** A delivery that ended without a try: nobody shall have to look for it. */
-export function reportUntried({ log, count, clock }: ReportParts, to: Change['to']): void {
-  if (to.status !== 'failed') return
-  const { id: deliveryId, eventId, endpointId, reason } = to
-  log.warn({ deliveryId, eventId, endpointId, status: to.status, reason }, 'delivery.ended')
-  count({ outcome: null, status: to.status, tookMs: 0, endToEndMs: clock.wall() - to.receivedAt })
+export function reportUntried(
+  { log, notices }: Pick<ReportParts, 'log' | 'notices'>,
+  to: Change['to'],
+  { tenant, type }: Readonly<{ tenant: string; type: string }>,
+): void {
+  if (to.status !== 'failed' && to.status !== 'dead_letter') return
+  const { id: deliveryId, eventId, endpointId, status, reason } = to
+  log.warn({ deliveryId, eventId, endpointId, status, reason }, 'delivery.ended')
+  if (!notices.heard) return
+  notices.publish({ kind: 'delivery.ended', tenant, deliveryId, eventId, endpointId, type, status, reason })
 }

@@ -1,19 +1,22 @@
-import { probeStarted } from '../core/circuit-breaker.ts'
+import { probeStarted, reset } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
+import { formatDuration } from '../core/duration.ts'
 import { ended, released } from '../core/lifecycle.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
 import type { Change, ChangeResult, Claim } from '../store/store.ts'
 import { type Tried, tryOnce } from './attempt.ts'
 import type { Catalogue } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
-import { conditionAfter, deliveryAfter } from './decide.ts'
+import { conditionAfter, deliveryAfter, isFailingTooLong } from './decide.ts'
 import type { EndpointWork, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
 import type { Quarantine } from './quarantine.ts'
-import { type Counted, report, reportUntried } from './report.ts'
+import { report, reportUntried } from './report.ts'
 import type { Settler } from './settler.ts'
+import type { StuckLanes } from './stuck-lanes.ts'
 import type { TransportSet } from './transport-set.ts'
 
 export type RoundParts = Readonly<{
@@ -22,12 +25,13 @@ export type RoundParts = Readonly<{
   clock: Clock
   random: () => number
   log: Logger
-  count: Counted
+  notices: Notices
   triesMax: number
   settler: Settler
   memory: Memory
   conditions: Conditions
   quarantine: Quarantine
+  stuckLanes: StuckLanes
   consider: (work: EndpointWork) => void
 }>
 
@@ -119,7 +123,7 @@ export class Round {
     this.#parts.memory.free(work, claim.event.body.length)
     this.#settle(work, { to, attempt: null, claimNext: null }, (result) => {
       this.#parts.quarantine.letGo(claim)
-      if (result.kind === 'applied') reportUntried(this.#parts, to)
+      if (result.kind === 'applied') reportUntried(this.#parts, to, claim.event)
     })
   }
 
@@ -184,9 +188,9 @@ export class Round {
     const context = { endpoint, removed: work.removed, probe, random: random(), clock }
     const to = deliveryAfter(claim.delivery, tried, context)
     const attempt = tried.outcome.kind === 'ours' ? null : tried.attempt
-    const isGone = tried.outcome.kind === 'permanent' && tried.outcome.reason === 'gone'
+    const whyDisabled = this.#whyDisable(work, tried)
     // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
-    if (isGone) work.gone = true
+    if (whyDisabled !== null) work.leaving = true
     const { memory, quarantine } = this.#parts
     const isOpen = !this.#closed && work.serving && !memory.overdrawn && !quarantine.holds(work)
     const goesOn = claim.delivery.lane !== null && isOpen
@@ -196,8 +200,9 @@ export class Round {
       quarantine.ended(work, claim)
       if (isFree) work.settling -= 1
       memory.free(work, claim.event.body.length)
-      report(this.#parts, claim, tried, { to, result })
-      if (isGone) this.#disable(work)
+      report(this.#parts, endpoint, claim, tried, { to, result })
+      if (result.kind === 'applied') this.#parts.stuckLanes.note(endpoint, claim.delivery, to, now)
+      if (whyDisabled !== null) this.#disable(work, whyDisabled)
     })
     if (isFree && work.queued > 0) {
       this.join(work)
@@ -227,21 +232,36 @@ export class Round {
     this.run()
   }
 
-  /** 410: the receiver says that it is gone for good. */
-  #disable(work: EndpointWork): void {
+  /** A person says that the endpoint is well again. */
+  resetBreaker(work: EndpointWork): void {
+    this.#setCondition(work, { ...work.condition, breaker: reset(work.breaker), heldUntil: null })
+  }
+
+  /** 410: the receiver says that it is gone for good. And who fails for days is not going to come back by itself. */
+  #whyDisable(work: EndpointWork, { outcome }: Tried): string | null {
+    if (outcome.kind === 'delivered') work.failuresSeenFrom = null
+    if (outcome.kind === 'delivered' || outcome.kind === 'ours' || work.leaving) return null
+    work.failuresSeenFrom ??= this.#parts.clock.steady()
+    const { endpoint } = work
+    if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
+    if (endpoint.kind !== 'http' || !isFailingTooLong(work, this.#parts.clock)) return null
+    return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`
+  }
+
+  #disable(work: EndpointWork, statusReason: string): void {
     const { catalogue, clock, log } = this.#parts
     const { id } = work.endpoint
-    log.warn({ endpointId: id }, 'endpoint.disabled')
+    log.warn({ endpointId: id, statusReason }, 'endpoint.disabled')
     catalogue
       .update(id, (endpoint) => ({
         ...endpoint,
         status: 'disabled',
-        statusReason: 'it answered 410 Gone',
+        statusReason,
         updatedAt: clock.wall(),
       }))
       .catch((err) => log.error({ err, endpointId: id }, 'endpoint.not_disabled'))
       .finally(() => {
-        work.gone = false
+        work.leaving = false
         this.#parts.consider(work)
         this.run()
       })
@@ -252,11 +272,10 @@ export class Round {
     const before = work.condition
     work.condition = condition
     if (before.breaker.state !== condition.breaker.state) {
-      const { state } = condition.breaker
-      this.#parts.log.warn(
-        { endpointId: condition.endpointId, from: before.breaker.state, to: state },
-        'breaker.changed',
-      )
+      const { log, notices } = this.#parts
+      const changed = { endpointId: work.endpoint.id, from: before.breaker.state, to: condition.breaker.state }
+      log.warn(changed, 'breaker.changed')
+      notices.publish({ kind: 'breaker.changed', tenant: work.endpoint.tenant, ...changed })
     }
     if (!work.removed) this.#parts.conditions.note(before, condition)
   }

@@ -4,6 +4,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Event, InboundRequestFacts } from '../core/event.ts'
 import { laneOf } from '../core/lanes.ts'
+import type { Notices } from '../notices.ts'
 import type { AppendedItem, Arrival, Claim, NewDelivery, Store } from '../store/store.ts'
 import { envelope } from './envelope.ts'
 import type { IdSource } from './ids.ts'
@@ -45,6 +46,7 @@ export type IntakeParts = Readonly<{
   clock: Clock
   route: (tenant: string, type: string) => readonly Endpoint[]
   fresh: FreshWork
+  notices: Notices
   /** Bytes of events that may wait for their commit; beyond it the intake is full. */
   waitingBytesMax: number
 }>
@@ -159,6 +161,7 @@ export class Intake {
 
   #handOverOne({ arrival, endpoints }: Planned, item: AppendedItem, claims: Claim[]): void {
     const { event, deliveries } = arrival
+    this.#announce(event, item)
     endpoints.forEach((endpoint, index) => {
       const delivery = deliveries[index]
       if (delivery === undefined) return
@@ -170,6 +173,11 @@ export class Intake {
       if (delivery.leaseEndsAt === null) this.#parts.fresh.noteWaiting(endpoint, delivery.dueAt)
       else this.#parts.fresh.giveBack(endpoint, event.body.length)
     })
+  }
+
+  #announce({ id: eventId, tenant, type }: Event, { deliveries }: AppendedItem): void {
+    const { notices } = this.#parts
+    if (notices.heard) notices.publish({ kind: 'event.accepted', tenant, eventId, type, deliveries })
   }
 
   #forgoAll({ arrival, endpoints }: Planned): void {

@@ -113,12 +113,10 @@ export class Posthorn implements AsyncDisposable {
   }
 
   async #keep(inputs: Parameters<Pipeline['intake']['accept']>[0]): Promise<readonly Sent[]> {
-    const { intake, metrics } = this.#parts.pipeline
+    const { intake } = this.#parts.pipeline
     // Who sends right after `handle` expects to be handled.
     if (!this.#registrations.areReady) await this.#registrations.ready()
-    const items = sentItems(await intake.accept(inputs))
-    metrics.eventsAccepted(items.filter((item) => !item.duplicate).length)
-    return items
+    return sentItems(await intake.accept(inputs))
   }
 }
 

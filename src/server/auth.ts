@@ -1,30 +1,47 @@
 import { Buffer } from 'node:buffer'
 import { timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Caller } from '../core/api-key.ts'
 import { Problem } from './problem.ts'
 
-/** Why this request may not be served; null when it may. Cheap: it runs for every request. */
-export type Access = (headers: IncomingHttpHeaders) => Problem | null
+/** Who asks, or why the request may not be served. Cheap: it runs for every request. */
+export type Access = (headers: IncomingHttpHeaders) => Caller | Problem
+
+/** Finds the caller that a kept key stands for; null when there is no such key. */
+export type KeyLookup = (key: string) => Caller | null
+
+const administrator: Caller = { name: 'admin', role: 'admin', tenant: null }
+const thisMachine: Caller = { name: 'local', role: 'admin', tenant: null }
 
 /**
- * With a key, who knows the key may do everything. Without one the server is for this machine alone: the name in Host
- * must be loopback's, so that a web page cannot reach it by DNS rebinding, and a page of another origin is refused.
+ * Who knows the key of the configuration may do everything, who knows a kept key what that key may. Without a key in
+ * the configuration whoever is on this machine may do everything, unless a key is given: then that key holds.
  */
-export function accessBy(apiKey: string | null): Access {
-  return apiKey === null ? accessOfThisMachine : accessByKey(apiKey)
+export function accessBy(apiKey: string | null, kept: KeyLookup): Access {
+  const isAdmin = apiKey === null ? () => false : comparison(apiKey)
+  return (headers) => {
+    const { authorization } = headers
+    if (authorization === undefined && apiKey === null) return accessOfThisMachine(headers)
+    const key = bearerOf(authorization)
+    if (isAdmin(key)) return administrator
+    return kept(key) ?? unauthorized(authorization)
+  }
 }
 
-function accessByKey(apiKey: string): Access {
+function comparison(apiKey: string): (key: string) => boolean {
   const expected = Buffer.from(apiKey)
-  return ({ authorization }) => {
-    const given = Buffer.from(bearerOf(authorization))
-    if (given.length === expected.length && timingSafeEqual(given, expected)) return null
-    const detail =
-      authorization === undefined
-        ? 'Send the API key as `Authorization: Bearer …`.'
-        : 'The API key in the Authorization header is not valid.'
-    return new Problem('unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="posthorn"' } })
+  return (key) => {
+    const given = Buffer.from(key)
+    return given.length === expected.length && timingSafeEqual(given, expected)
   }
+}
+
+function unauthorized(authorization: string | undefined): Problem {
+  const detail =
+    authorization === undefined
+      ? 'Send the API key as `Authorization: Bearer …`.'
+      : 'The API key in the Authorization header is not valid.'
+  return new Problem('unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="posthorn"' } })
 }
 
 function bearerOf(authorization: string | undefined): string {
@@ -33,7 +50,11 @@ function bearerOf(authorization: string | undefined): string {
 
 const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
 
-function accessOfThisMachine({ host = '', origin }: IncomingHttpHeaders): Problem | null {
+/**
+ * The name in Host must be loopback's, so that a web page cannot reach the server by DNS rebinding, and a page of
+ * another origin is refused.
+ */
+function accessOfThisMachine({ host = '', origin }: IncomingHttpHeaders): Caller | Problem {
   if (!loopbackHost.test(host)) {
     const detail = `Without POSTHORN_API_KEY only requests to a loopback name are served, and the Host header is ${JSON.stringify(host.slice(0, 100))}.`
     return new Problem('forbidden', detail)
@@ -42,5 +63,5 @@ function accessOfThisMachine({ host = '', origin }: IncomingHttpHeaders): Proble
     const detail = `Without POSTHORN_API_KEY requests of web pages elsewhere are refused, and the Origin header is ${JSON.stringify(origin.slice(0, 100))}.`
     return new Problem('forbidden', detail)
   }
-  return null
+  return thisMachine
 }

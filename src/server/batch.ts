@@ -4,6 +4,7 @@ import { type Range, scanArray, scanObject } from '../intake/json-scan.ts'
 import { inputOf, type RequestFacts, readEvent } from './event-reader.ts'
 import { malformed, mediaTypeProblem } from './json.ts'
 import { type FieldError, Problem, validationProblem } from './problem.ts'
+import type { Scope } from './scope.ts'
 
 export const batchEventsMax = 10_000
 
@@ -14,6 +15,7 @@ export function readBatch(
   body: Buffer,
   contentType: string | undefined,
   facts: RequestFacts,
+  scope: Scope,
   eventBytesMax: number,
 ): readonly EventInput[] {
   if (facts.idempotencyKey !== null) {
@@ -42,7 +44,8 @@ export function readBatch(
       errors.push(...event.map(({ path, message }) => ({ path: `[${index}].${path}`, message })))
       return []
     }
-    const { type, tenant, key, headers, data, idempotencyKey } = event
+    const { type, key, headers, data, idempotencyKey } = event
+    const tenant = scope.owner(event.tenant)
     const content = { kind: 'data' as const, bytes: bytes.subarray(data.start, data.end) }
     return [inputOf({ type, tenant, key, headers, content }, { ...facts, idempotencyKey })]
   })

@@ -6,8 +6,9 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { orderings } from '../core/endpoint.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Classification } from '../core/failure-classifier.ts'
-import { typePatternProblem } from '../core/routing.ts'
+import { eventTypeLengthMax, typePatternProblem } from '../core/routing.ts'
 import { parseSecret } from '../core/signature.ts'
+import { jsonSchemaOf } from './json-schema.ts'
 import { type Presets, retrySchema, retryShown } from './retry-schema.ts'
 import {
   checkedText,
@@ -32,10 +33,14 @@ const disableAfterDefaultMs = 5 * 24 * hourMs
 function changeableFields(presets: Presets) {
   const listError = says(`must be a list of 1 to ${typesMax} types or patterns`)
   return {
-    url: checkedText(urlProblem).transform((text) => new URL(text).href),
-    description: checkedText(descriptionProblem).optional(),
+    url: checkedText(urlProblem)
+      .transform((text) => new URL(text).href)
+      .meta({ pattern: '^[hH][tT][tT][pP][sS]?:', maxLength: urlLengthMax, examples: ['https://shop.example/hooks'] }),
+    description: checkedText(descriptionProblem).meta({ maxLength: descriptionLengthMax }).optional(),
     types: z
-      .array(checkedText(typePatternProblem), { error: listError })
+      .array(checkedText(typePatternProblem).meta({ maxLength: eventTypeLengthMax, examples: ['order.*'] }), {
+        error: listError,
+      })
       .min(1, { error: listError })
       .max(typesMax, { error: listError })
       .optional(),
@@ -52,46 +57,53 @@ function changeableFields(presets: Presets) {
   }
 }
 
-const breaker = z.unknown().transform((input, context) => {
-  if (input === false) return null
-  const parsed = breakerFields.safeParse(input)
-  if (parsed.success)
-    return { threshold: parsed.data.threshold, cooldownMs: parsed.data.cooldown, whenOpen: parsed.data.whenOpen }
-  context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
-  return z.NEVER
-})
-
 const breakerFields = closedObject({
   threshold: wholeNumber(1, 1_000).default(defaultBreaker.threshold),
   cooldown: duration(secondMs, 24 * hourMs).default(defaultBreaker.cooldownMs),
   whenOpen: choice(['park', 'fail']).default(defaultBreaker.whenOpen),
 })
 
-const classified = choice(['permanent', 'retryable'])
-const classify = z.unknown().transform((input, context): Classification => {
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
-    context.addIssue('must be an object like {"409": "retryable"}')
+const breaker = z
+  .unknown()
+  .transform((input, context) => {
+    if (input === false) return null
+    const parsed = breakerFields.safeParse(input)
+    if (parsed.success)
+      return { threshold: parsed.data.threshold, cooldownMs: parsed.data.cooldown, whenOpen: parsed.data.whenOpen }
+    context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
     return z.NEVER
-  }
-  const entries = Object.entries(input).map(([status, meaning]) => {
-    if (!/^(?:[45]xx|[1-5]\d\d)$/.test(status)) {
-      context.addIssue({ code: 'custom', path: [status], message: 'must be a status from 100 to 599, 4xx or 5xx' })
-    }
-    const parsed = classified.safeParse(meaning)
-    if (!parsed.success) {
-      context.addIssue({ code: 'custom', path: [status], message: parsed.error.issues[0]?.message ?? '' })
-    }
-    return [status, parsed.data] as const
   })
-  return Object.fromEntries(entries) as Classification
-})
+  .meta(jsonSchemaOf(z.union([z.literal(false), breakerFields])))
+
+const classifiedStatus = /^(?:[45]xx|[1-5]\d\d)$/
+const classified = choice(['permanent', 'retryable'])
+const classify = z
+  .unknown()
+  .transform((input, context): Classification => {
+    if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+      context.addIssue('must be an object like {"409": "retryable"}')
+      return z.NEVER
+    }
+    const entries = Object.entries(input).map(([status, meaning]) => {
+      if (!classifiedStatus.test(status)) {
+        context.addIssue({ code: 'custom', path: [status], message: 'must be a status from 100 to 599, 4xx or 5xx' })
+      }
+      const parsed = classified.safeParse(meaning)
+      if (!parsed.success) {
+        context.addIssue({ code: 'custom', path: [status], message: parsed.error.issues[0]?.message ?? '' })
+      }
+      return [status, parsed.data] as const
+    })
+    return Object.fromEntries(entries) as Classification
+  })
+  .meta(jsonSchemaOf(z.record(z.string().regex(classifiedStatus), classified)))
 
 export function endpointSchemas(presets: Presets) {
   const fields = changeableFields(presets)
   const onlyAtFirst = {
     kind: choice(['http']).optional(),
     tenant: tenant.optional(),
-    secret: checkedText(secretProblem).optional(),
+    secret: secret.optional(),
   }
   return {
     creation: closedObject({ ...fields, ...onlyAtFirst }),
@@ -99,9 +111,11 @@ export function endpointSchemas(presets: Presets) {
   }
 }
 
+const secret = checkedText(secretProblem).meta({ pattern: '^whsec_', examples: [`whsec_${'A'.repeat(32)}`] })
+
 export const rotationSchema = closedObject({
   keepOldFor: duration(0, 7 * 24 * hourMs).default(24 * hourMs),
-  secret: checkedText(secretProblem).optional(),
+  secret: secret.optional(),
 })
 
 type EndpointSchemas = ReturnType<typeof endpointSchemas>

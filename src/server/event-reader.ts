@@ -2,7 +2,6 @@ import type { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
-import { defaultTenant } from '../core/event.ts'
 import { eventTypeProblem } from '../core/routing.ts'
 import { type EventInput, idempotencyKeptMs, tenantScope } from '../intake/intake.ts'
 import { type Member, type Range, stringAt, valueAt } from '../intake/json-scan.ts'
@@ -33,7 +32,8 @@ export const eventSchema = closedObject({
 
 export type ReadEvent = Readonly<{
   type: string
-  tenant: string
+  /** null: the sender named none. */
+  tenant: string | null
   key: string | null
   headers: Readonly<Record<string, string>>
   data: Range
@@ -48,7 +48,7 @@ export function readEvent(bytes: Buffer, members: readonly Member[]): ReadEvent 
   let type: string | null = null
   let data: Member | null = null
   let eventKey: string | null = null
-  let eventTenant = defaultTenant
+  let eventTenant: string | null = null
   let eventHeaders: Readonly<Record<string, string>> = noHeaders
   let idempotencyKey: string | null = null
   let isGood = true

@@ -1,17 +1,19 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { z } from 'zod'
 import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
-import type { Metrics } from '../upkeep/metrics.ts'
+import { acceptedShown } from './answers.ts'
 import type { Access } from './auth.ts'
 import { cloudEventOf } from './cloudevents.ts'
-import { agreedKey, inputOf, keyReused, readEvent, requestFacts } from './event-reader.ts'
+import { agreedKey, eventSchema, inputOf, keyReused, readEvent, requestFacts } from './event-reader.ts'
 import { readMembers } from './json.ts'
 import { Problem, validationProblem } from './problem.ts'
 import { rawInput } from './raw-event.ts'
+import { type RouteFacts, refusal } from './route.ts'
+import { Scope } from './scope.ts'
 
 export type HotPathParts = Readonly<{
   intake: Intake
-  metrics: Metrics
   access: Access
   eventBytesMax: number
   /** Answers with the problem that the error is. */
@@ -19,6 +21,22 @@ export type HotPathParts = Readonly<{
 }>
 
 export const hotPathUrl = '/v1/events'
+const sending = { url: hotPathUrl, role: 'send' } as const
+
+/** What is served here, for the description of the API. */
+export function hotPathFacts(bytesMax: number): RouteFacts {
+  const content = { 'application/json': eventSchema, 'application/cloudevents+json': z.looseObject({}) }
+  const example = { type: 'order.created', data: { id: 42 }, key: 'order-42' }
+  return {
+    ...sending,
+    method: 'POST',
+    name: 'sendEvent',
+    summary: 'Send an event; a 202 means that it is on disk',
+    tag: 'events',
+    body: { kind: 'bytes', content, bytesMax, example },
+    responses: { 202: acceptedShown },
+  }
+}
 
 /**
  * `POST /v1/events`, on node's own request and response: it is most of the traffic, and a framework around it costs
@@ -26,10 +44,12 @@ export const hotPathUrl = '/v1/events'
  */
 export function openHotPath(parts: HotPathParts): (request: IncomingMessage, response: ServerResponse) => void {
   return (request, response) => {
-    const refused = parts.access(request.headers) ?? lengthProblem(request, parts.eventBytesMax)
+    const caller = parts.access(request.headers)
     // What is left of the body is read and thrown away by node, so that the client gets to see the answer.
+    if (caller instanceof Problem) return parts.fail(request, response, caller)
+    const refused = refusal(sending, caller) ?? lengthProblem(request, parts.eventBytesMax)
     if (refused !== null) parts.fail(request, response, refused)
-    else new Arrival(parts, request, response)
+    else new Arrival(parts, new Scope(caller), request, response)
   }
 }
 
@@ -44,13 +64,15 @@ function tooLarge(bytesMax: number): Problem {
 /** One request on its way: body → event → intake → answer. */
 class Arrival {
   readonly #parts: HotPathParts
+  readonly #scope: Scope
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   #chunks: Buffer[] = []
   #size = 0
 
-  constructor(parts: HotPathParts, request: IncomingMessage, response: ServerResponse) {
+  constructor(parts: HotPathParts, scope: Scope, request: IncomingMessage, response: ServerResponse) {
     this.#parts = parts
+    this.#scope = scope
     this.#request = request
     this.#response = response
     request.on('data', (chunk: Buffer) => this.#read(chunk))
@@ -69,7 +91,7 @@ class Arrival {
       if (this.#size > eventBytesMax) throw tooLarge(eventBytesMax)
       const [first] = this.#chunks
       const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks)
-      const input = readInput(this.#request, body)
+      const input = readInput(this.#request, body, this.#scope)
       intake.accept([input]).then(
         (acceptance) => this.#answer(acceptance),
         (error) => this.#fail(error),
@@ -85,7 +107,6 @@ class Arrival {
       this.#fail(keyReused([]))
       return
     }
-    if (!item.duplicate) this.#parts.metrics.eventsAccepted(1)
     // The id is ours and needs no escaping.
     const body = `{"id":"${item.id}","deliveries":${item.deliveries},"duplicate":${item.duplicate}}`
     this.#response.writeHead(202, { 'content-type': 'application/json', 'content-length': body.length })
@@ -97,10 +118,10 @@ class Arrival {
   }
 }
 
-function readInput({ headers, url = '' }: IncomingMessage, body: Buffer): EventInput {
+function readInput({ headers, url = '' }: IncomingMessage, body: Buffer, scope: Scope): EventInput {
   if (url !== hotPathUrl) throw new Problem('malformed_request', 'POST /v1/events takes no query parameters.')
   const cloudEvent = cloudEventOf(headers, body)
-  if (cloudEvent !== null) return rawInput({ headers, body, type: null, key: null, tenant: null, cloudEvent })
+  if (cloudEvent !== null) return rawInput({ headers, body, type: null, key: null, tenant: scope.owner(), cloudEvent })
   const event = readEvent(body, readMembers(body, headers['content-type']))
   if (!('type' in event)) throw validationProblem(event)
   const facts = requestFacts(headers)
@@ -108,7 +129,7 @@ function readInput({ headers, url = '' }: IncomingMessage, body: Buffer): EventI
   return inputOf(
     {
       type: event.type,
-      tenant: event.tenant,
+      tenant: scope.owner(event.tenant),
       key: event.key,
       headers: event.headers,
       content: { kind: 'data', bytes: body.subarray(event.data.start, event.data.end) },

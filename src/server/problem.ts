@@ -20,6 +20,7 @@ const titles = {
   idempotency_key_reused: [422, 'The idempotency key was used for something else'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong inside Posthorn'],
+  overloaded: [503, 'Too much is going on at once'],
   intake_full: [503, 'Too many events wait for the disk'],
   shutting_down: [503, 'Posthorn is shutting down'],
   store_full: [503, 'The disk is full'],
@@ -33,6 +34,10 @@ const titles = {
 } as const satisfies Record<string, readonly [status: number, title: string]>
 
 export type ProblemCode = keyof typeof titles
+
+export function problemStatus(code: ProblemCode): number {
+  return titles[code][0]
+}
 
 /** An answer that is not a success: thrown by a route, or sent as it is. The detail is a sentence for a person. */
 export class Problem extends Error {

@@ -1,12 +1,11 @@
 import type { Buffer } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
-import { defaultTenant } from '../core/event.ts'
 import { eventTypeProblem } from '../core/routing.ts'
 import type { EventInput } from '../intake/intake.ts'
 import type { CloudEvent } from './cloudevents.ts'
 import { inputOf, requestFacts } from './event-reader.ts'
 import { type FieldError, validationProblem } from './problem.ts'
-import { keyProblem, tenantProblem } from './schemas.ts'
+import { keyProblem } from './schemas.ts'
 
 export type RawEvent = Readonly<{
   headers: IncomingHttpHeaders
@@ -14,7 +13,7 @@ export type RawEvent = Readonly<{
   /** From the path; null when only the CloudEvent can say. */
   type: string | null
   key: string | null
-  tenant: string | null
+  tenant: string
   cloudEvent: CloudEvent | null
 }>
 
@@ -22,7 +21,7 @@ export type RawEvent = Readonly<{
 export function rawInput({ headers, body, type, key, tenant, cloudEvent }: RawEvent): EventInput {
   const event = {
     type: cloudEvent?.type ?? type ?? '',
-    tenant: tenant ?? defaultTenant,
+    tenant,
     key: key ?? cloudEvent?.partitionKey ?? null,
     headers: cloudEvent?.headers ?? {},
     content: { kind: 'raw' as const, bytes: body, type: headers['content-type'] ?? 'application/octet-stream' },
@@ -30,7 +29,6 @@ export function rawInput({ headers, body, type, key, tenant, cloudEvent }: RawEv
   const errors: FieldError[] = []
   const add = (path: string, message: string | null) => message !== null && errors.push({ path, message })
   add('type', eventTypeProblem(event.type))
-  add('tenant', tenantProblem(event.tenant))
   if (event.key !== null) add('key', keyProblem(event.key))
   if (errors.length > 0) throw validationProblem(errors)
   const facts = requestFacts(headers)

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { durationMsMax, formatDuration, parseDuration } from '../core/duration.ts'
 import type { ExponentialPolicy, Jitter, PresetName, RetryPolicy, SchedulePolicy } from '../core/retry-policy.ts'
 import { presetNames } from '../core/retry-policy.ts'
+import { jsonSchemaOf } from './json-schema.ts'
 import { choice, closedObject, duration, numberBetween, says, wholeNumber } from './schemas.ts'
 
 export type Presets = Readonly<Record<PresetName, RetryPolicy>>
@@ -48,13 +49,25 @@ const preset = choice(presetNames)
 
 /** A preset's name, a preset with changes, or a whole policy. */
 export function retrySchema(presets: Presets) {
-  return z.unknown().transform((input, context): RetryPolicy => {
-    const parsed = schemaFor(input, presets).safeParse(input)
-    if (parsed.success) return named(parsed.data, presets)
-    context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
-    return z.NEVER
-  })
+  return z
+    .unknown()
+    .transform((input, context): RetryPolicy => {
+      const parsed = schemaFor(input, presets).safeParse(input)
+      if (parsed.success) return named(parsed.data, presets)
+      context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
+      return z.NEVER
+    })
+    .meta(jsonSchemaOf(anyForm))
 }
+
+/** All that `schemaFor` chooses from. */
+const anyForm = z.union([
+  preset,
+  closedObject({ ...exponential, preset, strategy: z.literal('exponential').optional() }),
+  closedObject({ ...schedule, preset, strategy: z.literal('schedule').optional() }),
+  exponentialSchema,
+  scheduleSchema,
+])
 
 /** Chosen by hand, so that the errors are those of the form that was meant. */
 function schemaFor(input: unknown, presets: Presets): z.ZodType<RetryPolicy> {

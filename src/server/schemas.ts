@@ -2,9 +2,9 @@ import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
-import { eventTypeProblem } from '../core/routing.ts'
+import { eventTypeLengthMax, eventTypeProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
-import { type FieldError, Problem, validationProblem } from './problem.ts'
+import { type FieldError, validationProblem } from './problem.ts'
 
 // The words of the API: each schema says what it wants in one sentence that follows the name of the field.
 
@@ -83,6 +83,9 @@ export function duration(minMs: number, maxMs: number) {
     .union([z.string(), z.number()], { error })
     .transform((input) => parseDuration(input))
     .refine((ms): ms is number => ms !== null && ms >= minMs && ms <= maxMs, { error })
+    .meta({
+      description: `A duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}; a number is milliseconds.`,
+    })
 }
 
 /** A text that passes a check which tells what is wrong with it. */
@@ -102,9 +105,14 @@ export function tenantProblem(tenant: string): string | null {
   return tenantPattern.test(tenant) ? null : 'must be 1 to 64 letters, digits or _ . : -'
 }
 
-export const eventType = checkedText(eventTypeProblem)
-export const key = checkedText(keyProblem)
-export const tenant = checkedText(tenantProblem)
+// What a check decides is written down for the OpenAPI document, as far as JSON Schema has words for it.
+export const eventType = checkedText(eventTypeProblem).meta({
+  pattern: String.raw`^[A-Za-z0-9_:/-]+(\.[A-Za-z0-9_:/-]+)*$`,
+  maxLength: eventTypeLengthMax,
+  examples: ['order.created'],
+})
+export const key = checkedText(keyProblem).meta({ minLength: 1, maxLength: keyBytesMax })
+export const tenant = checkedText(tenantProblem).meta({ pattern: tenantPattern.source, examples: ['acme'] })
 
 /** Headers by name in lower case. */
 export const headers = z
@@ -116,6 +124,7 @@ export const headers = z
     }
     return headers
   })
+  .meta({ type: 'object', additionalProperties: { type: 'string', maxLength: 4_096 }, maxProperties: headersMax })
   .optional()
 
 /** Not zod: its records pass `__proto__` over, and this runs for every event that has headers. */
@@ -153,37 +162,43 @@ const instant = z
   })
   .transform((text) => Date.parse(text))
   .refine((at) => Number.isFinite(at), { error: instantError })
+  .meta({ description: 'RFC 3339, or a date.', examples: ['2026-01-31T12:00:00Z'] })
 
 const limitError = says(`must be a whole number from 1 to ${pageLimitMax}`)
 
 const cursorError = says('must be the `next` of a page of this list')
 
-/** What every list takes. */
-export const pageQuery = {
-  tenant: tenant.exactOptional(),
-  type: eventType.exactOptional(),
-  from: instant.exactOptional(),
-  to: instant.exactOptional(),
+/** What every list takes: how much, and where to go on. */
+export const cursorQuery = {
   limit: z
     .string({ error: limitError })
     .regex(/^\d{1,4}$/, { error: limitError })
     .transform(Number)
     .refine((limit) => limit >= 1 && limit <= pageLimitMax, { error: limitError })
-    .default(pageLimitDefault),
+    .prefault(String(pageLimitDefault))
+    .meta({ type: 'integer', pattern: undefined, minimum: 1, maximum: pageLimitMax, default: pageLimitDefault }),
   cursor: z
     .string({ error: cursorError })
     .regex(/^\d{1,16}$/, { error: cursorError })
+    .meta({ description: 'The `next` of the page before.' })
     .exactOptional(),
+}
+
+/** The same, for lists of what happened. */
+export const pageQuery = {
+  tenant: tenant.exactOptional(),
+  type: eventType.exactOptional(),
+  from: instant.exactOptional(),
+  to: instant.exactOptional(),
+  ...cursorQuery,
 }
 
 export function closedQuery<S extends z.ZodRawShape>(shape: S) {
   return closedObject(shape, 'a parameter of this list')
 }
 
-/** An id in a path that cannot be one is simply not found. */
-export function idOf(params: unknown, what: string): string {
-  const id = typeof params === 'object' && params !== null && 'id' in params ? String(params.id) : ''
-  if (!/^[a-z]{2,4}_[0-9a-z]{1,64}$/.test(id))
-    throw new Problem('not_found', `There is no ${what} ${id.slice(0, 100)}.`)
-  return id
+/** An id in a path: what cannot be one is simply not found. */
+export function idParam(what: string, prefix: string) {
+  const error = (issue: { input?: unknown }) => `There is no ${what} ${String(issue.input).slice(0, 100)}.`
+  return z.string({ error }).regex(new RegExp(`^${prefix}_[0-9a-z]{1,64}$`), { error })
 }

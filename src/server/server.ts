@@ -15,10 +15,11 @@ import type { Metrics } from '../upkeep/metrics.ts'
 import { accessBy } from './auth.ts'
 import { hotPathUrl, openHotPath } from './hot-path.ts'
 import { headersOf, Problem, problemFor, sendProblem } from './problem.ts'
+import { Api, type RouteFacts } from './route.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
-import { openUrls, systemRoutes } from './routes/system.ts'
+import { systemRoutes } from './routes/system.ts'
 
 export type ServerParts = Readonly<{
   config: Config
@@ -74,8 +75,8 @@ export async function openServer(parts: ServerParts, timeouts: Partial<Timeouts>
 }
 
 function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => boolean): FastifyInstance {
-  const { config, intake, metrics } = parts
-  const access = accessBy(config.apiKey)
+  const { config, intake } = parts
+  const access = accessBy(config.apiKey, () => null)
   const fail = (request: IncomingMessage, response: ServerResponse, error: unknown) => {
     const { problem, requestId } = reported(parts, request, error)
     sendProblem(response, problem, requestId)
@@ -88,7 +89,7 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
       .headers(headersOf(problem))
       .send(Buffer.from(problem.body(requestId)))
   }
-  const hotPath = openHotPath({ intake, metrics, access, eventBytesMax: config.eventBytesMax, fail })
+  const hotPath = openHotPath({ intake, access, eventBytesMax: config.eventBytesMax, fail })
   const app = fastify({
     logger: false,
     bodyLimit: bodyBytesMax,
@@ -106,16 +107,13 @@ function openApp(parts: ServerParts, options: ServerOptions, isStopping: () => b
   })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_, body, done) => done(null, body))
-  app.addHook('onRequest', (request, _, done) => {
-    const refused = openUrls.has(request.url) ? null : access(request.headers)
-    done(refused ?? undefined)
-  })
   app.setErrorHandler(answerError)
-  refuseOthers(app)
-  eventRoutes(app, parts)
-  endpointRoutes(app, parts)
-  deliveryRoutes(app, parts)
-  systemRoutes(app, parts, isStopping)
+  const api = new Api(app, access)
+  eventRoutes(api, parts)
+  endpointRoutes(api, parts)
+  deliveryRoutes(api, parts)
+  systemRoutes(api, parts, isStopping)
+  refuseOthers(app, api.routes)
   return app
 }
 
@@ -137,18 +135,15 @@ function reported(
   return { problem, requestId }
 }
 
-type Known = Readonly<{ method: string; pattern: RegExp }>
-
 /** What matches no route: the path is unknown, or it is known with other methods. */
-function refuseOthers(app: FastifyInstance): void {
-  const known: Known[] = [{ method: 'POST', pattern: new RegExp(`^${hotPathUrl}$`) }]
-  app.addHook('onRoute', ({ method, url }) => {
+function refuseOthers(app: FastifyInstance, routes: readonly RouteFacts[]): void {
+  const known = routes.map(({ method, url }) => {
     const pattern = new RegExp(`^${url.replace(/:\w+/g, '[^/]+')}$`)
-    for (const each of [method].flat()) known.push({ method: each, pattern })
+    return { methods: method === 'GET' ? ['GET', 'HEAD'] : [method], pattern }
   })
   app.setNotFoundHandler((request) => {
     const path = request.url.split('?')[0] ?? ''
-    const methods = new Set(known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method))
+    const methods = new Set(known.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods))
     if (methods.size === 0) throw new Problem('not_found', `There is no ${path.slice(0, 200)} here.`)
     const allow = [...methods].sort().join(', ')
     throw new Problem('method_not_allowed', `${request.method} is not offered here, only ${allow}.`, {

@@ -67,7 +67,7 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
    * many. 0 means: none is left.
    */
   endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): Promise<number>
-  /** The breaker and hold of endpoints, kept so that they survive a restart. */
+  /** The breaker, the hold and the failing of endpoints, kept so that they survive a restart. */
   putConditions(conditions: readonly Condition[]): Promise<void>
   listConditions(): Promise<readonly Condition[]>
 
@@ -158,7 +158,13 @@ export type LeaseRenewal = Readonly<{ deliveryId: string; version: number; lease
 
 export type Backlog = Readonly<{ endpointId: string; nextDueAt: number }>
 
-export type Condition = Readonly<{ endpointId: string; breaker: Breaker; heldUntil: number | null }>
+export type Condition = Readonly<{
+  endpointId: string
+  breaker: Breaker
+  heldUntil: number | null
+  /** When it failed first with nothing but failures since; null: the last try was good, or there was none. */
+  failingSince: number | null
+}>
 
 export type Page<T> = Readonly<{ items: readonly T[]; next: string | null }>
 

@@ -1,25 +1,14 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Notice } from '../core/notice.ts'
+import type { Notices } from '../notices.ts'
 
-/** What there is to count, for those who do the work: every call is a few additions. */
+/** Numbers about what has happened: every notice is a few additions. */
 export interface Metrics {
-  eventsAccepted(count: number): void
-  /** One try is over; `endToEndMs` is the time since the event arrived if this try settled its delivery. */
-  attemptSettled(attempt: SettledAttempt): void
   /** Values that are read when somebody looks. */
   watch(gauges: WatchedGauges): void
   page(): Promise<string>
   readonly contentType: string
 }
-
-export type SettledAttempt = Readonly<{
-  /** What the try meant. */
-  /** null: the delivery ended without a try. */
-  outcome: string | null
-  /** What became of the delivery. */
-  status: string
-  tookMs: number
-  endToEndMs: number | null
-}>
 
 export type WatchedGauges = Readonly<{
   inFlight: () => number
@@ -31,7 +20,7 @@ export type WatchedGauges = Readonly<{
 const attemptSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 const endToEndSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 3_600, 86_400]
 
-export function openMetrics(): Metrics {
+export function openMetrics(notices: Notices): Metrics {
   const register = new Registry()
   const registers = [register]
   collectDefaultMetrics({ register })
@@ -53,18 +42,31 @@ export function openMetrics(): Metrics {
     buckets: endToEndSeconds,
     registers,
   })
+  const count = (notice: Notice): void => {
+    switch (notice.kind) {
+      case 'event.accepted':
+        accepted.add('', 1)
+        return
+      case 'attempt.settled':
+        attempts.add(notice.outcome, 1)
+        took.observe(notice.tookMs / 1_000)
+        if (notice.endToEndMs === null) return
+        settled.add(notice.status, 1)
+        endToEnd.observe(notice.endToEndMs / 1_000)
+        return
+      case 'delivery.ended':
+        settled.add(notice.status, 1)
+        return
+      case 'breaker.changed':
+      case 'endpoint.changed':
+      case 'lane.stuck':
+      case 'replay.changed':
+        return
+    }
+  }
+  notices.subscribe(count)
   return {
     contentType: register.contentType,
-    eventsAccepted: (count) => accepted.add('', count),
-    attemptSettled: (attempt) => {
-      if (attempt.outcome !== null) {
-        attempts.add(attempt.outcome, 1)
-        took.observe(attempt.tookMs / 1_000)
-      }
-      if (attempt.endToEndMs === null) return
-      settled.add(attempt.status, 1)
-      endToEnd.observe(attempt.endToEndMs / 1_000)
-    },
     watch: (gauges) => watch(registers, gauges),
     page: () => register.metrics(),
   }

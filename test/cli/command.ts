@@ -8,7 +8,8 @@ const waitMsMax = 30_000
 
 export type Result = Readonly<{ code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }>
 export type Env = Readonly<Record<string, string>>
-export type Options = Readonly<{ env?: Env; input?: string | Uint8Array; cwd?: string }>
+/** `program`: another file than the command line itself. */
+export type Options = Readonly<{ env?: Env; input?: string | Uint8Array; cwd?: string; program?: string }>
 
 /** The environment of the tests without what would change a result. */
 function cleanEnv(env: Env = {}): NodeJS.ProcessEnv {
@@ -36,8 +37,8 @@ export type Running = Readonly<{
   stop: (signal?: NodeJS.Signals) => Promise<Result>
 }>
 
-export function start(args: readonly string[], { env, cwd }: Options = {}, timeout?: number): Running {
-  const child = spawn(process.execPath, [main, ...args], { env: cleanEnv(env), cwd, timeout })
+export function start(args: readonly string[], { env, cwd, program = main }: Options = {}, timeout?: number): Running {
+  const child = spawn(process.execPath, [program, ...args], { env: cleanEnv(env), cwd, timeout })
   const text = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (chunk: string) => {
@@ -69,8 +70,11 @@ export function start(args: readonly string[], { env, cwd }: Options = {}, timeo
 export const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
 
 /** Runs a command on a terminal of 80 columns; what it shows comes back with its colours. */
-export function onTerminal(args: readonly string[], { env, input = '' }: Options = {}): Promise<Result> {
-  const quoted = [process.execPath, main, ...args].map((arg) => `'${arg.replaceAll("'", "'\\''")}'`).join(' ')
+export function onTerminal(
+  args: readonly string[],
+  { env, input = '', program = main }: Options = {},
+): Promise<Result> {
+  const quoted = [process.execPath, program, ...args].map((arg) => `'${arg.replaceAll("'", "'\\''")}'`).join(' ')
   const command = `stty cols 80 rows 24; ${quoted}`
   const child = spawn('script', ['-qec', command, '/dev/null'], {
     env: cleanEnv({ TERM: 'xterm-256color', ...env }),

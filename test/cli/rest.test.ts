@@ -194,7 +194,7 @@ describe('posthorn endpoints', () => {
     assert.match((await server.cli(['endpoints', 'resume', endpoint.id])).stderr, /is active/)
     const unsure = await server.cli(['endpoints', 'delete', endpoint.id])
     assert.equal(unsure.code, 2)
-    assert.match(unsure.stderr, /say --yes/)
+    assert.match(unsure.stderr, /delete ep_.*add --yes/)
     assert.equal((await server.cli(['endpoints', 'delete', endpoint.id, '--yes'])).code, 0)
     const gone = await server.cli(['endpoints', 'show', endpoint.id])
     assert.deepEqual([gone.code, gone.stdout], [1, ''])

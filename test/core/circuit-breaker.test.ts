@@ -11,6 +11,7 @@ import {
   probeStarted,
   rampEnd,
   recorded,
+  reset,
   revived,
   type TryResult,
 } from '../../src/core/circuit-breaker.ts'
@@ -226,4 +227,12 @@ test('whatever happens: one probe at most, opens exactly at the threshold, and a
     }),
     { numRuns: 1_000 },
   )
+})
+
+test('a reset closes it at the foot of the ramp, and leaves a closed one on its way', () => {
+  assert.deepEqual(reset(open), justClosed)
+  assert.deepEqual(reset(halfOpen), justClosed)
+  assert.deepEqual(reset(nearlyOpen), closedBreaker)
+  assert.equal(reset(closedBreaker), closedBreaker)
+  assert.deepEqual(reset({ state: 'closed', failures: 1, ramp: 7 }), { state: 'closed', failures: 0, ramp: 7 })
 })

@@ -42,7 +42,7 @@ test('the quick way and the schema agree on which events are good, and what they
         return
       }
       accepted++
-      const { type, tenant = 'default', key, headers, idempotencyKey, data } = parsed.data
+      const { type, tenant = null, key, headers, idempotencyKey, data } = parsed.data
       assert.deepEqual(JSON.parse(bytes.toString('utf8', event.data.start, event.data.end)), data)
       assert.deepEqual(
         { type: event.type, tenant: event.tenant, key: event.key, idempotencyKey: event.idempotencyKey },

@@ -7,6 +7,7 @@ import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
 import type { Logger } from '../../src/log.ts'
+import { Notices } from '../../src/notices.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
@@ -63,21 +64,24 @@ export async function openServedParts(
   } as unknown as Logger
   const clock = { wall: Date.now, steady: Date.now }
   const ids = new IdSource(0)
-  const catalogue = new Catalogue(store)
-  const metrics = openMetrics()
+  const notices = new Notices((error) => assert.fail(String(error)))
+  const catalogue = new Catalogue(store, notices)
+  const metrics = openMetrics(notices)
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue, transports: [transport], clock, log, count: metrics.attemptSettled, random: Math.random },
+    ...{ store, catalogue, transports: [transport], clock, log, notices, random: Math.random },
     composeTest: () => {
       throw new Error('no test events here')
     },
     triesMax: 10,
     memoryBytesMax: config.memoryBytesMax,
+    laneStuckMs: config.laneStuckMs,
   })
   await catalogue.load()
   await dispatcher.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const intake = new Intake({ store, ids, clock, route, fresh: dispatcher, waitingBytesMax: config.intakeBytesMax })
+  const taking = { store, ids, clock, route, fresh: dispatcher, notices }
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const refusal = (url: string) => transport.refusal(url)
   const parts = {
     config,

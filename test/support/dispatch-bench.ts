@@ -4,6 +4,7 @@ import type { TestContext } from 'node:test'
 import type { Clock } from '../../src/core/clock.ts'
 import type { Endpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
 import { PosthornError } from '../../src/core/errors.ts'
+import type { Notice } from '../../src/core/notice.ts'
 import type { Report } from '../../src/core/outcome.ts'
 import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
@@ -11,6 +12,7 @@ import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { type EventInput, Intake } from '../../src/intake/intake.ts'
 import type { Logger } from '../../src/log.ts'
+import { Notices } from '../../src/notices.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { DeliveryRecord, Store } from '../../src/store/store.ts'
 import type { Parcel, Transport } from '../../src/transports/transport.ts'
@@ -27,6 +29,8 @@ export type Bench = Readonly<{
   dispatcher: Dispatcher
   wire: ScriptedWire
   logged: readonly string[]
+  /** Every notice so far. */
+  heard: readonly Notice[]
   folder: string
   add(given?: Partial<HttpEndpoint>): Promise<HttpEndpoint>
   /** Accepts one event; its id. */
@@ -49,6 +53,7 @@ export type Bench = Readonly<{
 
 export type BenchSettings = Readonly<{
   triesMax?: number
+  laneStuckMs?: number
   memoryBytesMax?: number
   waitingBytesMax?: number
   script?: Script
@@ -240,7 +245,10 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const watched = new WatchedStore(opened.store)
   const { store } = watched
   const ids = new IdSource(opened.lastNumber)
-  const catalogue = new Catalogue(store)
+  const notices = new Notices((error) => assert.fail(String(error)))
+  const heard: Notice[] = []
+  notices.subscribe((notice) => heard.push(notice))
+  const catalogue = new Catalogue(store, notices)
   await catalogue.load()
   const wire = new ScriptedWire(settings.script ?? (() => answered(200)), time.steady)
   const logged: string[] = []
@@ -251,21 +259,22 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     clock: time,
     random: () => 0.5,
     log: logInto(logged),
-    count: () => {},
+    notices,
     composeTest: () => {
       throw new Error('no try-outs here')
     },
+    laneStuckMs: settings.laneStuckMs ?? 15 * 60_000,
     triesMax: settings.triesMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const waitingBytesMax = settings.waitingBytesMax ?? 64 * 1024 * 1024
-  const intake = new Intake({ store, ids, clock: time, route, fresh: dispatcher, waitingBytesMax })
+  const intake = new Intake({ store, ids, clock: time, route, fresh: dispatcher, notices, waitingBytesMax })
   await dispatcher.start()
 
   let stopped = false
   const bench: Bench = {
-    ...{ time, watched, store, catalogue, intake, dispatcher, wire, logged, folder },
+    ...{ time, watched, store, catalogue, intake, dispatcher, wire, logged, heard, folder },
     async add(given) {
       const endpoint = anEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
       await catalogue.put(endpoint)

@@ -1,9 +1,10 @@
-import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { deliveryStatuses } from '../../core/delivery.ts'
 import { reasons } from '../../core/outcome.ts'
+import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
 import { notFound, Problem } from '../problem.ts'
-import { choice, closedQuery, idOf, pageQuery, read, says } from '../schemas.ts'
+import type { Api } from '../route.ts'
+import { choice, closedQuery, idParam, pageQuery, says } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, deliveryShown } from '../shown.ts'
 
@@ -16,42 +17,76 @@ const listQuery = closedQuery({
   endpoint: text.exactOptional(),
   event: text.exactOptional(),
   reason: choice(reasons).exactOptional(),
-  error: text.exactOptional(),
+  error: text.meta({ description: 'A part of lastError.' }).exactOptional(),
 })
+const params = { id: idParam('delivery', 'dlv') }
 
-export function deliveryRoutes(app: FastifyInstance, { store, dispatcher }: ServerParts): void {
-  app.get('/v1/deliveries', async (request) => {
-    const { status, endpoint, event, ...query } = read(listQuery, request.query)
-    const named = {
-      ...(status && { statuses: [status] }),
-      ...(endpoint && { endpointId: endpoint }),
-      ...(event && { eventId: event }),
-    }
-    const page = await store.listDeliveries({ ...query, ...named })
-    return { items: page.items.map(deliveryShown), next: page.next }
-  })
+export function deliveryRoutes(api: Api, parts: ServerParts): void {
+  readRoutes(api, parts)
+  retryRoute(api, parts)
+}
 
-  app.get('/v1/deliveries/:id', async (request) => {
-    const id = idOf(request.params, 'delivery')
-    const [record, attempts] = await Promise.all([store.getDelivery(id), store.listAttempts(id)])
-    if (record === null) throw notFound('delivery', id)
-    return { ...deliveryShown(record), attemptLog: attempts.map(attemptShown) }
-  })
-
-  app.post('/v1/deliveries/:id/retry', async (request, reply) => {
-    const id = idOf(request.params, 'delivery')
-    switch (await dispatcher.retry(id)) {
-      case 'not_found':
-        throw notFound('delivery', id)
-      case 'in_progress':
-        throw new Problem('conflict', `The delivery ${id} is being tried right now.`)
-      case 'endpoint_gone':
-        throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
-      case 'retried': {
-        const record = await store.getDelivery(id)
-        if (record === null) throw notFound('delivery', id)
-        return reply.code(202).send(deliveryShown(record))
+function readRoutes(api: Api, { store }: ServerParts): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/deliveries',
+    name: 'listDeliveries',
+    summary: 'Deliveries, newest first',
+    tag: 'deliveries',
+    role: 'read',
+    query: listQuery,
+    responses: { 200: pageOf(deliveryAnswer) },
+    handler: async ({ scope, query: { status, endpoint, event, tenant, ...query } }) => {
+      const named = {
+        ...(status && { statuses: [status] }),
+        ...(endpoint && { endpointId: endpoint }),
+        ...(event && { eventId: event }),
       }
-    }
+      const page = await store.listDeliveries({ ...query, ...named, ...scope.filter(tenant) })
+      return { items: page.items.map(deliveryShown), next: page.next }
+    },
+  })
+
+  api.route({
+    method: 'GET',
+    url: '/v1/deliveries/:id',
+    name: 'getDelivery',
+    summary: 'A delivery with its attempts',
+    tag: 'deliveries',
+    role: 'read',
+    params,
+    responses: { 200: deliveryWithAttempts },
+    handler: async ({ scope, params: { id } }) => {
+      const record = scope.found(await store.getDelivery(id), 'delivery', id)
+      const attempts = await store.listAttempts(id)
+      return { ...deliveryShown(record), attemptLog: attempts.map(attemptShown) }
+    },
+  })
+}
+
+function retryRoute(api: Api, { store, dispatcher }: ServerParts): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/deliveries/:id/retry',
+    name: 'retryDelivery',
+    summary: 'Try it now; a dead letter gets a fresh budget, a delivered one is sent again',
+    tag: 'deliveries',
+    role: 'admin',
+    params,
+    responses: { 202: deliveryAnswer },
+    problems: ['conflict'],
+    handler: async ({ scope, params: { id } }) => {
+      scope.found(await store.getDelivery(id), 'delivery', id)
+      switch (await dispatcher.retry(id)) {
+        case 'not_found':
+          throw notFound('delivery', id)
+        case 'in_progress':
+          throw new Problem('conflict', `The delivery ${id} is being tried right now.`)
+        case 'endpoint_gone':
+          throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
+        case 'retried':
+          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
+      }
+    },
   })
 }

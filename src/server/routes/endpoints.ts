@@ -1,8 +1,9 @@
 import { Buffer } from 'node:buffer'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
-import { type Endpoint, endpointStatuses } from '../../core/endpoint.ts'
+import { type Endpoint, endpointKinds, endpointStatuses } from '../../core/endpoint.ts'
 import { presets as presetsAsBuilt, processingPolicy } from '../../core/retry-policy.ts'
+import { attemptAnswer, endpointAnswer, endpointWithSecret, pageOf, secretAnswer } from '../answers.ts'
 import {
   changedEndpoint,
   endpointSchemas,
@@ -12,118 +13,211 @@ import {
   rotatedEndpoint,
   rotationSchema,
 } from '../endpoint-schema.ts'
-import { readMembers, readObject } from '../json.ts'
+import { readMembers } from '../json.ts'
 import { notFound, validationProblem } from '../problem.ts'
 import type { Presets } from '../retry-schema.ts'
-import { choice, closedObject, closedQuery, eventType, idOf, read, tenant } from '../schemas.ts'
+import type { Api } from '../route.ts'
+import { choice, closedObject, closedQuery, cursorQuery, eventType, idParam, says, tenant } from '../schemas.ts'
+import type { Scope } from '../scope.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, instant } from '../shown.ts'
 
+const cursorError = says('must be the `next` of a page of this list')
 const listQuery = closedQuery({
-  tenant: tenant.optional(),
-  kind: choice(['http']).optional(),
-  status: choice(endpointStatuses).optional(),
+  tenant: tenant.exactOptional(),
+  kind: choice(endpointKinds).exactOptional(),
+  status: choice(endpointStatuses).exactOptional(),
+  limit: cursorQuery.limit,
+  cursor: z
+    .string({ error: cursorError })
+    .regex(/^ep_[0-9a-z]{1,64}$/, { error: cursorError })
+    .exactOptional(),
 })
 const testSchema = closedObject({ type: eventType.default('posthorn.test'), data: z.unknown().optional() })
+const params = { id: idParam('endpoint', 'ep') }
+const about = { tag: 'endpoints', role: 'admin', params } as const
 
-export function endpointRoutes(app: FastifyInstance, parts: ServerParts): void {
-  const { config, catalogue, ids, now } = parts
-  const presets: Presets = { ...presetsAsBuilt, processing: processingPolicy(config) }
-  const schemas = endpointSchemas(presets)
+export function endpointRoutes(api: Api, parts: ServerParts): void {
   const shown = (endpoint: Endpoint) => {
     const { breaker, heldUntil } = parts.dispatcher.conditionOf(endpoint.id)
     return { ...endpointShown(endpoint), breakerState: breaker.state, heldUntil: instant(heldUntil) }
   }
-
-  app.post('/v1/endpoints', async (request, reply) => {
-    const creation = read(schemas.creation, bodyOf(request))
-    await refuseAddress(parts, creation.url)
-    const endpoint = newEndpoint(creation, ids.next('ep', now()), presets, now())
-    await catalogue.put(endpoint)
-    return reply.code(201).send({ ...shown(endpoint), secret: secretOf(endpoint) })
-  })
-
-  app.get('/v1/endpoints', async (request) => {
-    const query = read(listQuery, request.query)
-    const names = ['tenant', 'kind', 'status'] as const
-    const items = catalogue.list().filter((endpoint) => {
-      return names.every((name) => query[name] === undefined || query[name] === endpoint[name])
-    })
-    return { items: items.map(shown), next: null }
-  })
-
-  app.get('/v1/endpoints/:id', async (request) => shown(known(parts, request)))
-
-  app.patch('/v1/endpoints/:id', async (request) => {
-    const { id } = known(parts, request)
-    const change = read(schemas.change, bodyOf(request))
-    if (change.url !== undefined) await refuseAddress(parts, change.url)
-    return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, change, now())))
-  })
-
-  app.delete('/v1/endpoints/:id', async (request, reply) => {
-    const id = idOf(request.params, 'endpoint')
-    if (!(await catalogue.remove(id))) throw notFound('endpoint', id)
-    return reply.code(204).send()
-  })
-
-  statusRoutes(app, parts, shown)
-  secretRoutes(app, parts, shown)
-
-  app.post('/v1/endpoints/:id/test', async (request) => {
-    const endpoint = known(parts, request)
-    return attemptShown(await parts.dispatcher.tryOut(endpoint, testContent(request)))
-  })
+  changeRoutes(api, parts, shown)
+  readRoutes(api, parts, shown)
+  statusRoutes(api, parts, shown)
+  secretRoutes(api, parts, shown)
+  testRoute(api, parts)
 }
 
 type Shown = (endpoint: Endpoint) => object
 
-function statusRoutes(app: FastifyInstance, parts: ServerParts, shown: Shown): void {
-  const statuses = {
-    pause: { status: 'paused', statusReason: 'paused by a person' },
-    resume: { status: 'active', statusReason: null },
-  } as const
-  for (const [verb, status] of Object.entries(statuses)) {
-    app.post(`/v1/endpoints/:id/${verb}`, async (request) => {
-      const { id } = known(parts, request)
-      return shown(await updated(parts, id, (endpoint) => ({ ...endpoint, ...status, updatedAt: parts.now() })))
+function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
+  const { config, catalogue, ids, now } = parts
+  const presets: Presets = { ...presetsAsBuilt, processing: processingPolicy(config) }
+  const schemas = endpointSchemas(presets)
+
+  api.route({
+    method: 'POST',
+    url: '/v1/endpoints',
+    name: 'createEndpoint',
+    summary: 'Say where events go; the answer has the signing secret',
+    tag: 'endpoints',
+    role: 'admin',
+    body: { kind: 'json', schema: schemas.creation, example: creationExample },
+    responses: { 201: endpointWithSecret },
+    handler: async ({ scope, body }) => {
+      const tenant = scope.owner(body.tenant)
+      await refuseAddress(parts, body.url)
+      const endpoint = newEndpoint({ ...body, tenant }, ids.next('ep', now()), presets, now())
+      await catalogue.put(endpoint)
+      return { ...shown(endpoint), secret: secretOf(endpoint) }
+    },
+  })
+
+  api.route({
+    ...about,
+    method: 'PATCH',
+    url: '/v1/endpoints/:id',
+    name: 'changeEndpoint',
+    summary: 'Change the fields that are named; the rest stays',
+    body: { kind: 'json', schema: schemas.change, example: { concurrency: 2, types: ['order.*'] } },
+    responses: { 200: endpointAnswer },
+    handler: async ({ scope, params: { id }, body }) => {
+      known(parts, scope, id)
+      if (body.url !== undefined) await refuseAddress(parts, body.url)
+      return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now())))
+    },
+  })
+
+  api.route({
+    ...about,
+    method: 'DELETE',
+    url: '/v1/endpoints/:id',
+    name: 'deleteEndpoint',
+    summary: 'Delete it; what waits for it fails with reason endpoint_deleted',
+    responses: { 204: null },
+    handler: async ({ scope, params: { id } }) => {
+      known(parts, scope, id)
+      if (!(await catalogue.remove(id))) throw notFound('endpoint', id)
+    },
+  })
+}
+
+const creationExample = { url: 'https://shop.example/hooks', types: ['order.*'], ordering: 'key', retry: 'webhook' }
+
+function readRoutes(api: Api, parts: ServerParts, shown: Shown): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/endpoints',
+    name: 'listEndpoints',
+    summary: 'Endpoints, oldest first',
+    tag: 'endpoints',
+    role: 'read',
+    query: listQuery,
+    responses: { 200: pageOf(endpointAnswer) },
+    handler: ({ scope, query: { limit, cursor, ...query } }) => {
+      const wanted = Object.entries({ ...query, ...scope.filter(query.tenant) })
+      const matching = parts.catalogue
+        .list()
+        .filter((endpoint) => wanted.every(([name, value]) => endpoint[name as keyof typeof query] === value))
+        .filter(({ id }) => cursor === undefined || id > cursor)
+        .sort((a, b) => (a.id < b.id ? -1 : 1))
+      const items = matching.slice(0, limit)
+      return { items: items.map(shown), next: matching.length > limit ? (items.at(-1)?.id ?? null) : null }
+    },
+  })
+
+  api.route({
+    ...about,
+    method: 'GET',
+    url: '/v1/endpoints/:id',
+    name: 'getEndpoint',
+    summary: 'An endpoint, without its secrets',
+    role: 'read',
+    responses: { 200: endpointAnswer },
+    handler: ({ scope, params: { id } }) => shown(known(parts, scope, id)),
+  })
+}
+
+function statusRoutes(api: Api, parts: ServerParts, shown: Shown): void {
+  const verbs = [
+    ['pause', 'Hold its deliveries back; they wait', { status: 'paused', statusReason: 'paused by a person' }],
+    ['resume', 'Deliver again', { status: 'active', statusReason: null }],
+  ] as const
+  for (const [verb, summary, status] of verbs) {
+    api.route({
+      ...about,
+      method: 'POST',
+      url: `/v1/endpoints/:id/${verb}`,
+      name: `${verb}Endpoint`,
+      summary,
+      responses: { 200: endpointAnswer },
+      handler: async ({ scope, params: { id } }) => {
+        known(parts, scope, id)
+        return shown(await updated(parts, id, (endpoint) => ({ ...endpoint, ...status, updatedAt: parts.now() })))
+      },
     })
   }
 }
 
-function secretRoutes(app: FastifyInstance, parts: ServerParts, shown: Shown): void {
-  app.get('/v1/endpoints/:id/secret', async (request, reply) => {
-    reply.header('cache-control', 'no-store')
-    return { secret: secretOf(known(parts, request)) }
+function secretRoutes(api: Api, parts: ServerParts, shown: Shown): void {
+  api.route({
+    ...about,
+    method: 'GET',
+    url: '/v1/endpoints/:id/secret',
+    name: 'getEndpointSecret',
+    summary: 'The signing secret',
+    responses: { 200: secretAnswer },
+    handler: ({ scope, params: { id }, reply }) => {
+      reply.header('cache-control', 'no-store')
+      return { secret: secretOf(known(parts, scope, id)) }
+    },
   })
 
-  app.post('/v1/endpoints/:id/rotate-secret', async (request, reply) => {
-    const { id } = known(parts, request)
-    const { keepOldFor, secret = newSecret() } = read(rotationSchema, bodyOf(request, false))
-    const rotated = await updated(parts, id, (endpoint) => rotatedEndpoint(endpoint, secret, keepOldFor, parts.now()))
-    reply.header('cache-control', 'no-store')
-    return { ...shown(rotated), secret: secretOf(rotated) }
+  api.route({
+    ...about,
+    method: 'POST',
+    url: '/v1/endpoints/:id/rotate-secret',
+    name: 'rotateEndpointSecret',
+    summary: 'Sign with a new secret, and for a while with the old one too',
+    body: { kind: 'json', schema: rotationSchema, optional: true, example: { keepOldFor: '24h' } },
+    responses: { 200: endpointWithSecret },
+    handler: async ({ scope, params: { id }, body, reply }) => {
+      known(parts, scope, id)
+      const { keepOldFor, secret = newSecret() } = body
+      const rotated = await updated(parts, id, (endpoint) => rotatedEndpoint(endpoint, secret, keepOldFor, parts.now()))
+      reply.header('cache-control', 'no-store')
+      return { ...shown(rotated), secret: secretOf(rotated) }
+    },
   })
 }
 
-function bodyOf(request: FastifyRequest, needed = true): unknown {
-  return readObject(request.body, request.headers['content-type'], needed)
+function testRoute(api: Api, parts: ServerParts): void {
+  api.route({
+    ...about,
+    method: 'POST',
+    url: '/v1/endpoints/:id/test',
+    name: 'testEndpoint',
+    summary: 'Make one try now, without retries; nothing is kept',
+    body: { kind: 'json', schema: testSchema, optional: true, example: { type: 'order.created', data: { id: 1 } } },
+    responses: { 200: attemptAnswer },
+    handler: async ({ scope, params: { id }, body, bytes, headers }) => {
+      const endpoint = known(parts, scope, id)
+      const content = { type: body.type, data: dataIn(bytes, headers) }
+      return attemptShown(await parts.dispatcher.tryOut(endpoint, content))
+    },
+  })
 }
 
 /** `data` is cut out as bytes, as it is from an event. */
-function testContent(request: FastifyRequest): { type: string; data: Uint8Array } {
-  const { type } = read(testSchema, bodyOf(request, false))
-  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-  const members = body.length === 0 ? [] : readMembers(body, request.headers['content-type'])
+function dataIn(bytes: Buffer, headers: IncomingHttpHeaders): Uint8Array {
+  const members = bytes.length === 0 ? [] : readMembers(bytes, headers['content-type'])
   const data = members.find((member) => member.key === 'data')
-  return { type, data: data === undefined ? Buffer.from('{"test":true}') : body.subarray(data.start, data.end) }
+  return data === undefined ? Buffer.from('{"test":true}') : bytes.subarray(data.start, data.end)
 }
 
-function known({ catalogue }: ServerParts, request: FastifyRequest): Endpoint {
-  const id = idOf(request.params, 'endpoint')
-  const endpoint = catalogue.get(id)
-  if (endpoint === null) throw notFound('endpoint', id)
-  return endpoint
+function known({ catalogue }: ServerParts, scope: Scope, id: string): Endpoint {
+  return scope.found(catalogue.get(id), 'endpoint', id)
 }
 
 async function updated(parts: ServerParts, id: string, change: (endpoint: Endpoint) => Endpoint): Promise<Endpoint> {

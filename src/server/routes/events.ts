@@ -1,72 +1,128 @@
 import { Buffer } from 'node:buffer'
-import type { FastifyInstance } from 'fastify'
-import { readBatch } from '../batch.ts'
+import { z } from 'zod'
+import { acceptedShown, eventAnswer, eventSummary, pageOf } from '../answers.ts'
+import { batchEventsMax, readBatch } from '../batch.ts'
 import { cloudEventOf } from '../cloudevents.ts'
-import { keyReused, requestFacts } from '../event-reader.ts'
-import { notFound } from '../problem.ts'
+import { eventSchema, keyReused, requestFacts } from '../event-reader.ts'
+import { hotPathFacts } from '../hot-path.ts'
 import { rawInput } from '../raw-event.ts'
-import { closedQuery, idOf, key, pageLimitMax, pageQuery, read, tenant } from '../schemas.ts'
+import type { Api } from '../route.ts'
+import { closedQuery, idParam, key, pageLimitMax, pageQuery, tenant } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { eventShown, summaryShown } from '../shown.ts'
 
 const listQuery = closedQuery(pageQuery)
-const rawQuery = closedQuery({ key: key.optional(), tenant: tenant.optional() })
+const rawQuery = closedQuery({ key: key.exactOptional(), tenant: tenant.exactOptional() })
+const params = { id: idParam('event', 'evt') }
 
-export function eventRoutes(app: FastifyInstance, { config, store, intake, metrics }: ServerParts): void {
-  app.post('/v1/events/batch', { bodyLimit: config.batchBytesMax }, async (request, reply) => {
-    const body = bytesOf(request.body)
-    const inputs = readBatch(body, request.headers['content-type'], requestFacts(request.headers), config.eventBytesMax)
-    const acceptance = inputs.length === 0 ? { kind: 'accepted' as const, items: [] } : await intake.accept(inputs)
-    if (acceptance.kind === 'key_reused') {
-      const message = 'was used for another event'
-      throw keyReused(acceptance.indexes.map((index) => ({ path: `[${index}].idempotencyKey`, message })))
-    }
-    metrics.eventsAccepted(acceptance.items.filter((item) => !item.duplicate).length)
-    return reply.code(202).send({ items: acceptance.items })
-  })
+export function eventRoutes(api: Api, parts: ServerParts): void {
+  api.describe(hotPathFacts(parts.config.eventBytesMax))
+  batchRoute(api, parts)
+  rawRoute(api, parts)
+  readRoutes(api, parts)
+}
 
-  app.post('/v1/events/:type', { bodyLimit: config.eventBytesMax }, async (request, reply) => {
-    const { headers } = request
-    const query = read(rawQuery, request.query)
-    const body = bytesOf(request.body)
-    const { type } = request.params as { type: string }
-    const cloudEvent = cloudEventOf(headers, body)
-    const raw = { headers, body, type, key: query.key ?? null, tenant: query.tenant ?? null, cloudEvent }
-    const acceptance = await intake.accept([rawInput(raw)])
-    if (acceptance.kind === 'key_reused') throw keyReused([])
-    const [item] = acceptance.items
-    if (item?.duplicate === false) metrics.eventsAccepted(1)
-    return reply.code(202).send(item)
-  })
-
-  app.get('/v1/events', async (request) => {
-    const page = await store.listEvents(read(listQuery, request.query))
-    return { items: page.items.map(summaryShown), next: page.next }
-  })
-
-  app.get('/v1/events/:id', async (request) => {
-    const id = idOf(request.params, 'event')
-    const event = await store.getEvent(id)
-    if (event === null) throw notFound('event', id)
-    const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-    return eventShown(event, deliveries.items)
-  })
-
-  app.get('/v1/events/:id/body', async (request, reply) => {
-    const id = idOf(request.params, 'event')
-    const event = await store.getEvent(id)
-    if (event === null) throw notFound('event', id)
-    // The bytes are somebody else's: a browser shall keep them, not show them.
-    reply.headers({
-      'content-type': event.contentType,
-      'content-disposition': `attachment; filename="${id}"`,
-      'x-content-type-options': 'nosniff',
-      'content-security-policy': "default-src 'none'; sandbox",
-    })
-    return reply.send(Buffer.from(event.body.buffer, event.body.byteOffset, event.body.byteLength))
+function batchRoute(api: Api, { config, intake }: ServerParts): void {
+  const content = {
+    'application/json': z.array(eventSchema).max(batchEventsMax),
+    'application/x-ndjson': z.string(),
+  }
+  api.route({
+    method: 'POST',
+    url: '/v1/events/batch',
+    name: 'sendEvents',
+    summary: 'Send many events at once, all or nothing',
+    tag: 'events',
+    role: 'send',
+    body: { kind: 'bytes', content, bytesMax: config.batchBytesMax, example: [{ type: 'order.created', data: 1 }] },
+    responses: { 202: z.strictObject({ items: z.array(acceptedShown) }) },
+    handler: async ({ scope, bytes, headers }) => {
+      const inputs = readBatch(bytes, headers['content-type'], requestFacts(headers), scope, config.eventBytesMax)
+      const acceptance = inputs.length === 0 ? { kind: 'accepted' as const, items: [] } : await intake.accept(inputs)
+      if (acceptance.kind === 'key_reused') {
+        const message = 'was used for another event'
+        throw keyReused(acceptance.indexes.map((index) => ({ path: `[${index}].idempotencyKey`, message })))
+      }
+      return { items: acceptance.items }
+    },
   })
 }
 
-function bytesOf(body: unknown): Buffer {
-  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
+function rawRoute(api: Api, { config, intake }: ServerParts): void {
+  api.route({
+    method: 'POST',
+    // One path has one name for its part, or OpenAPI could not tell the two apart.
+    url: '/v1/events/:id',
+    name: 'sendRawEvent',
+    summary: 'Send bytes of any content type, or a CloudEvent',
+    tag: 'events',
+    role: 'send',
+    params: { id: z.string().meta({ description: 'The type of the event; a CloudEvent brings its own.' }) },
+    query: rawQuery,
+    body: { kind: 'bytes', content: { '*/*': null }, bytesMax: config.eventBytesMax },
+    responses: { 202: acceptedShown },
+    handler: async ({ scope, params: { id: type }, query, bytes: body, headers }) => {
+      const cloudEvent = cloudEventOf(headers, body)
+      const tenant = scope.owner(query.tenant)
+      const input = rawInput({ headers, body, type, key: query.key ?? null, tenant, cloudEvent })
+      const acceptance = await intake.accept([input])
+      if (acceptance.kind === 'key_reused') throw keyReused([])
+      return acceptance.items[0]
+    },
+  })
+}
+
+function readRoutes(api: Api, { store }: ServerParts): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/events',
+    name: 'listEvents',
+    summary: 'Events, newest first',
+    tag: 'events',
+    role: 'read',
+    query: listQuery,
+    responses: { 200: pageOf(eventSummary) },
+    handler: async ({ scope, query: { tenant, ...query } }) => {
+      const page = await store.listEvents({ ...query, ...scope.filter(tenant) })
+      return { items: page.items.map(summaryShown), next: page.next }
+    },
+  })
+
+  api.route({
+    method: 'GET',
+    url: '/v1/events/:id',
+    name: 'getEvent',
+    summary: 'An event with its newest deliveries',
+    tag: 'events',
+    role: 'read',
+    params,
+    responses: { 200: eventAnswer },
+    handler: async ({ scope, params: { id } }) => {
+      const event = scope.found(await store.getEvent(id), 'event', id)
+      const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
+      return { ...eventShown(event, deliveries.items), deliveriesNext: deliveries.next }
+    },
+  })
+
+  api.route({
+    method: 'GET',
+    url: '/v1/events/:id/body',
+    name: 'getEventBody',
+    summary: 'The exact bytes that endpoints receive',
+    tag: 'events',
+    role: 'read',
+    params,
+    responses: { 200: { content: { '*/*': null } } },
+    handler: async ({ scope, params: { id }, reply }) => {
+      const { body, contentType } = scope.found(await store.getEvent(id), 'event', id)
+      // The bytes are somebody else's: a browser shall keep them, not show them.
+      reply.headers({
+        'content-type': contentType,
+        'content-disposition': `attachment; filename="${id}"`,
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; sandbox",
+      })
+      return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+    },
+  })
 }

@@ -1,24 +1,76 @@
-import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
 import { readinessOf } from '../../upkeep/health.ts'
+import { openApiDocument } from '../openapi.ts'
+import type { Api } from '../route.ts'
 import type { ServerParts } from '../server.ts'
 
-/** Served without a key, to whoever can reach the port: they tell nothing but how Posthorn is. */
-export const openUrls: ReadonlySet<string> = new Set(['/healthz', '/readyz'])
+const healthy = z.strictObject({ status: z.literal('ok'), version: z.string() })
+const readiness = z.strictObject({ status: z.enum(['ready', 'not_ready']), reasons: z.array(z.string()) })
 
-export function systemRoutes(app: FastifyInstance, parts: ServerParts, isStopping: () => boolean): void {
-  const { store, dispatcher, metrics, version } = parts
+export function systemRoutes(api: Api, parts: ServerParts, isStopping: () => boolean): void {
+  healthRoutes(api, parts, isStopping)
+  descriptionRoutes(api, parts)
+}
 
-  app.get('/healthz', async () => ({ status: 'ok', version }))
-
-  app.get('/readyz', async (_, reply) => {
-    const outcomesWritable = dispatcher.settling.writable
-    const { ready, reasons } = readinessOf({ store: store.health(), outcomesWritable, stopping: isStopping() })
-    if (!ready) reply.code(503).header('retry-after', '5')
-    return { status: ready ? 'ready' : 'not_ready', reasons }
+function healthRoutes(api: Api, { store, dispatcher, version }: ServerParts, isStopping: () => boolean): void {
+  // The open ones are served without a key, to whoever can reach the port: they tell nothing but how Posthorn is.
+  api.route({
+    method: 'GET',
+    url: '/healthz',
+    name: 'getHealth',
+    summary: 'Whether the process lives',
+    tag: 'system',
+    role: null,
+    responses: { 200: healthy },
+    handler: () => ({ status: 'ok', version }),
   })
 
-  app.get('/metrics', async (_, reply) => {
-    reply.header('content-type', metrics.contentType)
-    return metrics.page()
+  api.route({
+    method: 'GET',
+    url: '/readyz',
+    name: 'getReadiness',
+    summary: 'Whether events can be kept, and if not, why',
+    tag: 'system',
+    role: null,
+    responses: { 200: readiness, 503: readiness },
+    handler: ({ reply }) => {
+      const outcomesWritable = dispatcher.settling.writable
+      const { ready, reasons } = readinessOf({ store: store.health(), outcomesWritable, stopping: isStopping() })
+      if (!ready) reply.code(503).header('retry-after', '5')
+      return { status: ready ? 'ready' : 'not_ready', reasons }
+    },
+  })
+}
+
+function descriptionRoutes(api: Api, { metrics, version }: ServerParts): void {
+  let document: object | null = null
+
+  api.route({
+    method: 'GET',
+    url: '/openapi.json',
+    name: 'getOpenApi',
+    summary: 'This document: OpenAPI 3.1',
+    tag: 'system',
+    role: null,
+    responses: { 200: z.looseObject({ openapi: z.literal('3.1.0') }) },
+    handler: () => {
+      document ??= openApiDocument(api.routes, version)
+      return document
+    },
+  })
+
+  api.route({
+    method: 'GET',
+    url: '/metrics',
+    name: 'getMetrics',
+    summary: 'Figures for Prometheus',
+    tag: 'system',
+    role: 'read',
+    tenants: 'all',
+    responses: { 200: { content: { 'text/plain': z.string() } } },
+    handler: async ({ reply }) => {
+      reply.header('content-type', metrics.contentType)
+      return metrics.page()
+    },
   })
 }

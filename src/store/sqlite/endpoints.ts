@@ -26,9 +26,9 @@ export class EndpointTable {
     // What was secret goes with the endpoint; the row stays for the deliveries that name it.
     this.#remove = db.prepare(`UPDATE endpoints SET removed = 1, secrets = x'' WHERE id = ?`)
     this.#list = db.prepare('SELECT id, settings, secrets FROM endpoints WHERE removed = 0 ORDER BY no')
-    this.#putCondition = db.prepare('UPDATE endpoints SET breaker = ?, held_until = ? WHERE id = ?')
+    this.#putCondition = db.prepare('UPDATE endpoints SET breaker = ?, held_until = ?, failing_since = ? WHERE id = ?')
     this.#listConditions = db.prepare(
-      'SELECT id, breaker, held_until FROM endpoints WHERE breaker IS NOT NULL AND removed = 0',
+      'SELECT id, breaker, held_until, failing_since FROM endpoints WHERE breaker IS NOT NULL AND removed = 0',
     )
     this.#all = db.prepare('SELECT no, id, removed FROM endpoints')
     this.reload()
@@ -74,8 +74,8 @@ export class EndpointTable {
   }
 
   putConditions(conditions: readonly Condition[]): void {
-    for (const { endpointId, breaker, heldUntil } of conditions) {
-      this.#putCondition.run(JSON.stringify(breaker), heldUntil, endpointId)
+    for (const { endpointId, breaker, heldUntil, failingSince } of conditions) {
+      this.#putCondition.run(JSON.stringify(breaker), heldUntil, failingSince, endpointId)
     }
   }
 
@@ -84,6 +84,7 @@ export class EndpointTable {
       endpointId: row.id as string,
       breaker: JSON.parse(row.breaker as string),
       heldUntil: row.held_until as number | null,
+      failingSince: row.failing_since as number | null,
     }))
   }
 

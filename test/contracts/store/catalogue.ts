@@ -12,12 +12,13 @@ export function catalogueContract(promise: Promised): void {
     assert.deepEqual(await (await under.reopen()).listEndpoints(), [changed])
   })
 
-  promise('keeps breakers and holds', async (store, under) => {
+  promise('keeps breakers, holds and failings', async (store, under) => {
     const endpoint = await withEndpoint(store)
     const condition = {
       endpointId: endpoint.id,
       breaker: { state: 'open', openedAt: t0, until: t0 + 9 } as const,
       heldUntil: t0 + 5,
+      failingSince: t0 - 5,
     }
     await store.putConditions([{ ...condition, breaker: closedBreaker }])
     await store.putConditions([condition])

@@ -13,6 +13,7 @@ CREATE TABLE endpoints (
   secrets BLOB NOT NULL,
   breaker TEXT,
   held_until INTEGER,
+  failing_since INTEGER,
   removed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 

@@ -1,0 +1,238 @@
+import type { Clock } from '../core/clock.ts'
+import { PosthornError } from '../core/errors.ts'
+import { type Replay, type ReplayVerb, replayAfter, type Selection } from '../core/replay.ts'
+import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
+import type { ReplayStep } from '../store/replay-store.ts'
+import type { Store } from '../store/store.ts'
+import type { Catalogue } from './catalogue.ts'
+
+/** What the dispatcher does for a replay. */
+export interface ReplayTarget {
+  /** Something became due at these endpoints. */
+  lookAt(endpointIds: readonly string[]): void
+  /** Whether one of them could take more and still has something due in the store. */
+  isCrowded(endpointIds: readonly string[]): boolean
+}
+
+export type ReplayParts = Readonly<{
+  store: Store
+  catalogue: Catalogue
+  clock: Clock
+  log: Logger
+  notices: Notices
+  target: ReplayTarget
+  newId: (prefix: 'rpl' | 'dlv') => string
+}>
+
+export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
+
+export type ReplayChange =
+  | Readonly<{ kind: 'changed'; replay: Replay }>
+  | Readonly<{ kind: 'not_found' }>
+  /** The verb makes no sense for a job in this status. */
+  | Readonly<{ kind: 'refused'; replay: Replay }>
+
+type Job = {
+  readonly id: string
+  replay: Replay
+  /** When its next step may be made. */
+  dueAt: number
+  /** How long the next step may be put off because endpoints still have what the last one brought. */
+  patientUntil: number
+  endpointIds: readonly string[]
+  toldAt: number
+}
+
+/** Deliveries of one step: a transaction that others' commits wait for. */
+const chunkMax = 200
+const stepsPerSecond = 10
+/** After a step the store belongs to the others for this many times as long as the step took. */
+const restFactor = 2
+/** Without a rate, the next step waits for the endpoints to take what is there, but not for a slow one for ever. */
+const patienceMs = 1_000
+const patienceStepMs = 20
+const afterFailureMs = 1_000
+const tellEveryMs = 1_000
+const timerMsMax = 60_000
+const runningMax = 100
+const creditMs = 1_000
+const readsMax = 3
+
+/**
+ * Runs replay jobs: a step of one, then a step of the next. The store has the truth about each job and moves its
+ * progress in one transaction with its deliveries; what is here can be thrown away at any time.
+ */
+export class ReplayRunner {
+  readonly #parts: ReplayParts
+  /** Jobs that run, the one that was stepped longest ago first. */
+  readonly #jobs = new Map<string, Job>()
+  #restUntil = 0
+  #wake: () => void = () => {}
+  #stopped = false
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(parts: ReplayParts) {
+    this.#parts = parts
+  }
+
+  /** Goes on with what was running when the process ended. */
+  async start(): Promise<void> {
+    let cursor: string | null | undefined
+    while (cursor !== null) {
+      const from = cursor === undefined ? {} : { cursor }
+      const page = await this.#parts.store.listReplays({ status: 'running', limit: runningMax, ...from })
+      for (const replay of page.items) this.#take(replay)
+      cursor = page.next
+    }
+    this.#running = this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#wake()
+    await this.#running
+  }
+
+  async create(request: ReplayRequest): Promise<Replay> {
+    if (this.#jobs.size >= runningMax) {
+      const message = `${runningMax} replays are running, and that is the most; wait for one or cancel one.`
+      throw new PosthornError('conflict', message)
+    }
+    const { store, clock, log, newId } = this.#parts
+    const now = clock.wall()
+    const replay = await store.createReplay({
+      ...request,
+      id: newId('rpl'),
+      status: 'running',
+      replayed: 0,
+      failed: 0,
+      createdAt: now,
+      updatedAt: now,
+      endedAt: null,
+    })
+    const { id: replayId, by, note, rate, matched, selection } = replay
+    log.info({ replayId, by, note, rate, matched, selection }, 'replay.created')
+    if (replay.status === 'running') this.#take(replay)
+    this.#tell(replay)
+    return replay
+  }
+
+  async change(id: string, verb: ReplayVerb): Promise<ReplayChange> {
+    const { store, clock, log } = this.#parts
+    for (let reads = 0; ; reads++) {
+      const before = await store.getReplay(id)
+      if (before === null) return { kind: 'not_found' }
+      const to = replayAfter(before.status, verb)
+      if (to === null || reads >= readsMax) return { kind: 'refused', replay: before }
+      const replay = await store.changeReplay(id, before.status, to, clock.wall())
+      if (replay === null) return { kind: 'not_found' }
+      // It may have finished between the look and the change.
+      if (replay.status !== to) continue
+      if (to === 'running') this.#take(replay)
+      else this.#jobs.delete(id)
+      log.info({ replayId: id, status: to }, 'replay.changed')
+      this.#tell(replay)
+      return { kind: 'changed', replay }
+    }
+  }
+
+  #take(replay: Replay): void {
+    const now = this.#parts.clock.steady()
+    const { id } = replay
+    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], toldAt: now })
+    this.#wake()
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped) {
+      const now = this.#parts.clock.steady()
+      const job = this.#next(now)
+      const at = job === null ? null : Math.max(job.dueAt, this.#restUntil)
+      if (job === null || at === null || at > now) await this.#sleep((at ?? now + timerMsMax) - now)
+      else await this.#step(job, now)
+    }
+  }
+
+  /** The first that is due, else the one that is due first. */
+  #next(now: number): Job | null {
+    let next: Job | null = null
+    for (const job of this.#jobs.values()) {
+      if (job.dueAt <= now) return job
+      if (next === null || job.dueAt < next.dueAt) next = job
+    }
+    return next
+  }
+
+  async #step(job: Job, now: number): Promise<void> {
+    const { store, clock, log, target } = this.#parts
+    if (job.replay.rate === null && now < job.patientUntil && target.isCrowded(job.endpointIds)) {
+      job.dueAt = now + patienceStepMs
+      return
+    }
+    // To the end of the row: the others have their turn first.
+    this.#jobs.delete(job.id)
+    this.#jobs.set(job.id, job)
+    try {
+      const { replay, endpointIds } = await store.stepReplay(this.#stepOf(job.replay, now))
+      target.lookAt(endpointIds)
+      this.#stepped(job, replay, endpointIds, now)
+    } catch (err) {
+      log.warn({ err, replayId: job.id }, 'replay.step_failed')
+      job.dueAt = clock.steady() + afterFailureMs
+    }
+    const ended = clock.steady()
+    this.#restUntil = ended + Math.max(1, restFactor * (ended - now))
+  }
+
+  #stepped(job: Job, replay: Replay | null, endpointIds: readonly string[], beganAt: number): void {
+    // A person has paused or cancelled it meanwhile.
+    if (this.#jobs.get(job.id) !== job) return
+    const before = job.replay
+    const now = this.#parts.clock.steady()
+    if (replay === null || replay.status !== 'running') this.#jobs.delete(job.id)
+    if (replay === null) return
+    job.replay = replay
+    job.endpointIds = endpointIds
+    job.patientUntil = now + patienceMs
+    const done = replay.replayed + replay.failed - before.replayed - before.failed
+    const pauseMs = replay.rate === null ? 0 : (done * 1_000) / replay.rate
+    job.dueAt = Math.max(job.dueAt, beganAt - creditMs) + pauseMs
+    if (replay.status !== 'running') this.#parts.log.info(summaryOf(replay), 'replay.ended')
+    else if (now - job.toldAt < tellEveryMs) return
+    job.toldAt = now
+    this.#tell(replay)
+  }
+
+  #stepOf({ id, rate, selection }: Replay, now: number): ReplayStep {
+    const limit = rate === null ? chunkMax : Math.min(chunkMax, Math.max(1, Math.ceil(rate / stepsPerSecond)))
+    const endpoint = makesDeliveries(selection) ? this.#parts.catalogue.get(selection.endpointId) : null
+    if (endpoint === null) return { id, limit, now, recover: null, newIds: [] }
+    const { types, tenant, ordering } = endpoint
+    const newIds = Array.from({ length: limit }, () => this.#parts.newId('dlv'))
+    return { id, limit, now, recover: { types, tenant, ordering }, newIds }
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, Math.min(timerMsMax, Math.ceil(ms)))
+      timer.unref()
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  #tell({ id: replayId, tenant, status, matched, replayed, failed }: Replay): void {
+    this.#parts.notices.publish({ kind: 'replay.changed', tenant, replayId, status, matched, replayed, failed })
+  }
+}
+
+function makesDeliveries(selection: Selection): selection is Extract<Selection, { kind: 'recover' }> {
+  return selection.kind === 'recover' && selection.only !== 'failed'
+}
+
+function summaryOf({ id: replayId, status, matched, replayed, failed }: Replay): Record<string, unknown> {
+  return { replayId, status, matched, replayed, failed }
+}

@@ -1,0 +1,156 @@
+import { z } from 'zod'
+import { deliveryStatuses } from '../core/delivery.ts'
+import { endpointKinds, endpointStatuses, orderings } from '../core/endpoint.ts'
+import { outcomeKinds, reasons } from '../core/outcome.ts'
+import { presetNames } from '../core/retry-policy.ts'
+
+// What the API answers with, for the OpenAPI document and for the tests that hold every answer against it. Nothing is
+// checked by these while serving: what a route shows is made by hand (shown.ts) and fast.
+
+export const instantShown = z.iso.datetime({ precision: 3 }).meta({ description: 'RFC 3339, UTC.' })
+export const durationShown = z.string().meta({ pattern: String.raw`^\d+(ms|s|m|h|d)$`, examples: ['15s'] })
+export const headersShown = z.record(z.string(), z.string())
+
+/** An id with this prefix. */
+export function idShown(prefix: string) {
+  return z.string().regex(new RegExp(`^${prefix}_[0-9a-z]{23}$`))
+}
+
+/** One page of a list: go on with `next` as the cursor. */
+export function pageOf(item: z.ZodType) {
+  const next = z.string().nullable().meta({ description: 'The cursor of the next page; null: that was all.' })
+  return z.strictObject({ items: z.array(item), next })
+}
+
+export const problemShown = z
+  .strictObject({
+    type: z.string().regex(/^urn:posthorn:problem:[a-z_]+$/),
+    title: z.string(),
+    status: z.int().min(400).max(599),
+    detail: z.string(),
+    errors: z.array(z.strictObject({ path: z.string(), message: z.string() })).optional(),
+    requestId: z.string().optional(),
+  })
+  .meta({ id: 'Problem', description: 'RFC 9457. `errors` names every wrong field.' })
+
+export const acceptedShown = z
+  .strictObject({ id: idShown('evt'), deliveries: z.int().min(0), duplicate: z.boolean() })
+  .meta({ id: 'Accepted', description: 'The event is on disk.' })
+
+const eventFacts = {
+  id: idShown('evt'),
+  type: z.string(),
+  tenant: z.string(),
+  key: z.string().nullable(),
+  receivedAt: instantShown,
+  contentType: z.string(),
+  headers: headersShown,
+  size: z.int().min(0).meta({ description: 'Bytes of the body.' }),
+}
+
+export const deliveryFields = {
+  id: idShown('dlv'),
+  eventId: idShown('evt'),
+  endpointId: idShown('ep'),
+  type: z.string(),
+  tenant: z.string(),
+  key: z.string().nullable(),
+  status: z.enum(deliveryStatuses),
+  attempts: z.int().min(0),
+  retryAfter: instantShown.nullable(),
+  lastError: z.string().nullable(),
+  reason: z.enum(reasons).nullable(),
+  receivedAt: instantShown,
+  lastAttemptAt: instantShown.nullable(),
+  deliveredAt: instantShown.nullable(),
+}
+export const deliveryAnswer = z.strictObject(deliveryFields).meta({ id: 'Delivery' })
+
+export const attemptAnswer = z
+  .strictObject({
+    number: z.int().min(0),
+    startedAt: instantShown,
+    tookMs: z.number().min(0),
+    outcome: z.enum(outcomeKinds),
+    statusCode: z.int().nullable(),
+    error: z.string().nullable(),
+    responseHeaders: headersShown.nullable(),
+    responseBody: z.string().nullable(),
+  })
+  .meta({ id: 'Attempt' })
+
+export const deliveryWithAttempts = z
+  .strictObject({ ...deliveryFields, attemptLog: z.array(attemptAnswer) })
+  .meta({ id: 'DeliveryWithAttempts', description: 'The newest 500 attempts, oldest first.' })
+
+export const eventSummary = z
+  .strictObject({ ...eventFacts, deliveries: z.int().min(0).meta({ description: 'How many it has.' }) })
+  .meta({ id: 'EventSummary' })
+
+export const eventAnswer = z
+  .strictObject({
+    ...eventFacts,
+    deliveries: z.array(deliveryAnswer).meta({ description: 'The newest 500.' }),
+    deliveriesNext: z
+      .string()
+      .nullable()
+      .meta({ description: 'The cursor of `GET /v1/deliveries?event=…&limit=500` for those before.' }),
+  })
+  .meta({ id: 'Event' })
+
+const limitsShown = {
+  preset: z.enum(presetNames).optional(),
+  jitter: z.union([z.number(), durationShown]),
+  maxAttempts: z.int().nullable(),
+  maxAge: durationShown.nullable(),
+}
+
+export const retryAnswer = z
+  .discriminatedUnion('strategy', [
+    z.strictObject({
+      strategy: z.literal('exponential'),
+      baseDelay: durationShown,
+      multiplier: z.number(),
+      maxDelay: durationShown,
+      ...limitsShown,
+    }),
+    z.strictObject({ strategy: z.literal('schedule'), delays: z.array(durationShown), ...limitsShown }),
+  ])
+  .meta({ id: 'RetryPolicy' })
+
+const breakerShown = z.strictObject({
+  threshold: z.int(),
+  cooldown: durationShown,
+  whenOpen: z.enum(['park', 'fail']),
+})
+
+const endpointFields = {
+  id: idShown('ep'),
+  tenant: z.string(),
+  kind: z.enum(endpointKinds),
+  url: z.string().optional().meta({ description: 'Of http endpoints.' }),
+  handler: z.string().optional().meta({ description: 'Of handlers.' }),
+  description: z.string(),
+  types: z.array(z.string()),
+  ordering: z.enum(orderings),
+  concurrency: z.int(),
+  rateLimit: z.strictObject({ perSecond: z.number() }).nullable(),
+  timeout: durationShown,
+  retry: retryAnswer,
+  breaker: z.union([z.literal(false), breakerShown]),
+  classify: z.record(z.string(), z.enum(['permanent', 'retryable'])),
+  headers: headersShown,
+  status: z.enum(endpointStatuses),
+  statusReason: z.string().nullable(),
+  createdAt: instantShown,
+  updatedAt: instantShown,
+  breakerState: z.enum(['closed', 'open', 'half_open']),
+  heldUntil: instantShown.nullable(),
+}
+export const endpointAnswer = z.strictObject(endpointFields).meta({ id: 'Endpoint' })
+
+const secretShown = z.string().nullable().meta({ description: 'whsec_…; null for endpoints that sign nothing.' })
+export const endpointWithSecret = z
+  .strictObject({ ...endpointFields, secret: secretShown })
+  .meta({ id: 'EndpointWithSecret' })
+export const secretAnswer = z.strictObject({ secret: secretShown })
