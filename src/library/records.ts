@@ -83,6 +83,21 @@ export class Deliveries {
         throw new PosthornError('conflict', `The endpoint of the delivery ${id} was deleted.`)
     }
   }
+
+  /** Ends one that waits as failed, with reason `cancelled`. */
+  async cancel(id: string): Promise<void> {
+    if (!isId(id, 'dlv')) throw notFound('delivery', id)
+    switch (await this.#pipeline.dispatcher.cancel(id)) {
+      case 'cancelled':
+        return
+      case 'not_found':
+        throw notFound('delivery', id)
+      case 'in_progress':
+        throw new PosthornError('conflict', `The delivery ${id} is being tried right now.`)
+      case 'settled':
+        throw new PosthornError('conflict', `The delivery ${id} has ended already.`)
+    }
+  }
 }
 
 export class Events {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Clock } from '../../src/core/clock.ts'
-import type { Endpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
+import type { Endpoint, EndpointKind, HandlerEndpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
 import { PosthornError } from '../../src/core/errors.ts'
 import type { Notice } from '../../src/core/notice.ts'
 import type { Report } from '../../src/core/outcome.ts'
@@ -16,7 +16,7 @@ import { Notices } from '../../src/notices.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { DeliveryRecord, Store } from '../../src/store/store.ts'
 import type { Parcel, Transport } from '../../src/transports/transport.ts'
-import { anEndpoint, t0 } from './builders.ts'
+import { aHandler, anEndpoint, t0 } from './builders.ts'
 import { tempFolder } from './sqlite.ts'
 
 /** A dispatcher with its real parts around it, on a virtual clock; only the other end of the wire is played. */
@@ -28,11 +28,14 @@ export type Bench = Readonly<{
   intake: Intake
   dispatcher: Dispatcher
   wire: ScriptedWire
+  /** The other end of handlers. */
+  code: ScriptedWire
   logged: readonly string[]
   /** Every notice so far. */
   heard: readonly Notice[]
   folder: string
   add(given?: Partial<HttpEndpoint>): Promise<HttpEndpoint>
+  addHandler(given?: Partial<HandlerEndpoint>): Promise<HandlerEndpoint>
   /** Accepts one event; its id. */
   send(given?: Partial<EventInput> & { n?: number }): Promise<string>
   /** Resolves when nothing more happens without time going on or the wire answering. */
@@ -57,6 +60,8 @@ export type BenchSettings = Readonly<{
   memoryBytesMax?: number
   waitingBytesMax?: number
   script?: Script
+  /** What handlers do. */
+  code?: Script
   /** Where the database is; a folder of its own if not said. */
   folder?: string
 }>
@@ -103,7 +108,7 @@ export type Try = Readonly<{ parcel: Parcel; at: number; signal: AbortSignal; an
 
 /** The other end of the wire, and the transport to it. */
 export class ScriptedWire implements Transport {
-  readonly kind = 'http'
+  readonly kind: EndpointKind
   readonly tries: Try[] = []
   /** Tries without an answer. */
   readonly open = new Set<Try>()
@@ -112,16 +117,33 @@ export class ScriptedWire implements Transport {
   script: Script
   readonly #steady: () => number
 
-  constructor(script: Script, steady: () => number) {
+  constructor(script: Script, steady: () => number, kind: EndpointKind = 'http') {
+    this.kind = kind
     this.script = script
     this.#steady = steady
   }
 
-  serves(): boolean {
-    return true
+  /** Endpoints whose other end is not there. */
+  readonly absent = new Set<string>()
+  readonly #listeners: ((endpointId: string) => void)[] = []
+
+  serves({ id }: Endpoint): boolean {
+    return !this.absent.has(id)
   }
 
-  onServing(): void {}
+  onServing(listener: (endpointId: string) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  leave({ id }: Endpoint): void {
+    this.absent.add(id)
+    for (const listener of this.#listeners) listener(id)
+  }
+
+  come({ id }: Endpoint): void {
+    this.absent.delete(id)
+    for (const listener of this.#listeners) listener(id)
+  }
 
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
     return new Promise<Report>((resolve) => {
@@ -251,11 +273,12 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const catalogue = new Catalogue(store, notices)
   await catalogue.load()
   const wire = new ScriptedWire(settings.script ?? (() => answered(200)), time.steady)
+  const code = new ScriptedWire(settings.code ?? (() => ({ kind: 'handled' })), time.steady, 'handler')
   const logged: string[] = []
   const dispatcher = new Dispatcher({
     store,
     catalogue,
-    transports: [wire],
+    transports: [wire, code],
     clock: time,
     random: () => 0.5,
     log: logInto(logged),
@@ -274,9 +297,14 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
 
   let stopped = false
   const bench: Bench = {
-    ...{ time, watched, store, catalogue, intake, dispatcher, wire, logged, heard, folder },
+    ...{ time, watched, store, catalogue, intake, dispatcher, wire, code, logged, heard, folder },
     async add(given) {
       const endpoint = anEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
+      await catalogue.put(endpoint)
+      return endpoint
+    },
+    async addHandler(given) {
+      const endpoint = aHandler({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
       await catalogue.put(endpoint)
       return endpoint
     },
