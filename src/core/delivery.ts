@@ -44,6 +44,8 @@ export type DeliveryFilter = Readonly<{
   eventId?: string
   type?: string
   reason?: Reason
+  /** None of these. */
+  exceptReasons?: readonly Reason[]
   /** Text that occurs in lastError. */
   error?: string
   /** receivedAt >= from, < to. */

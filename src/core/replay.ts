@@ -1,4 +1,5 @@
-import type { DeliveryFilter } from './delivery.ts'
+import { type DeliveryFilter, deadStatuses, isSettled } from './delivery.ts'
+import type { Reason } from './outcome.ts'
 
 export const replayStatuses = ['running', 'paused', 'finished', 'cancelled'] as const
 export type ReplayStatus = (typeof replayStatuses)[number]
@@ -46,4 +47,16 @@ export function replayAfter(status: ReplayStatus, verb: ReplayVerb): ReplayStatu
     case 'cancel':
       return status === 'running' || status === 'paused' ? 'cancelled' : null
   }
+}
+
+/** What a replay does not touch, unless it is asked for by this reason. */
+export const leftOut: readonly Reason[] = ['cancelled', 'endpoint_deleted']
+
+/**
+ * Which deliveries a replay with this filter means: dead letters unless it names other statuses, never what is still
+ * under way, and what a person cancelled or whose endpoint was deleted only when that reason is asked for.
+ */
+export function replayable(filter: DeliveryFilter): DeliveryFilter {
+  const statuses = (filter.statuses ?? deadStatuses).filter(isSettled)
+  return filter.reason === undefined ? { ...filter, statuses, exceptReasons: leftOut } : { ...filter, statuses }
 }

@@ -106,7 +106,8 @@ export class Dispatcher {
       this.#works.set(endpoint.id, work)
     }
     const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
-    await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
+    const tooFar = (endpoint: Endpoint) => ({ latestDueAt: latestDueAt(endpoint), untriedDueAt: now })
+    await Promise.all(endpoints.map((endpoint) => store.pullBack({ endpointId: endpoint.id, ...tooFar(endpoint) })))
     catalogue.onChange((change) => {
       if (change.kind === 'put') this.#put(change.endpoint)
       else this.#remove(change.endpoint.id)

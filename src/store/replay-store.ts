@@ -1,6 +1,6 @@
 import type { DeliveryFilter } from '../core/delivery.ts'
 import type { Reason } from '../core/outcome.ts'
-import type { Replay, ReplayStatus } from '../core/replay.ts'
+import type { Replay, ReplayStatus, Selection } from '../core/replay.ts'
 import type { Page } from './store.ts'
 
 /** The part of the store port for dead letters: what there is, bringing it back, and deleting it. */
@@ -16,6 +16,9 @@ export interface ReplayStore {
    * stays until upkeep finds that nothing needs it. Deliveries of any other status are never touched.
    */
   discard(filter: DeliveryFilter, limit: number): Promise<number>
+
+  /** How many a job with this selection would match, for the job of one tenant or (null) of all. */
+  countSelection(selection: Selection, tenant: string | null): Promise<number>
 
   /**
    * Keeps a new job. What it may touch is fixed here: deliveries (for `missing`: events) that exist at this instant, so
@@ -33,7 +36,9 @@ export interface ReplayStore {
    * crash neither skips one nor brings one back twice. Each gets a fresh budget, its numbering goes on, and in an
    * ordered lane it goes to the tail. A job with nothing left becomes `finished`. Does nothing when it is not running.
    *
-   * `wants` says which events the endpoint of a `recover` job wants; `newId` makes ids for deliveries that were missing.
+   * A step looks at a bounded number of rows, so it may bring back fewer than `limit`, or none, and not be the last:
+   * the job's status tells. In a job that recovers `missing` or `all` of an endpoint that is gone, all that is left
+   * counts as failed.
    */
   stepReplay(step: ReplayStep): Promise<ReplayStepped>
 

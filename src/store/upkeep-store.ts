@@ -1,3 +1,7 @@
+import type { Retention } from '../core/retention.ts'
+
+export type { Retention } from '../core/retention.ts'
+
 /** The part of the store port that lets nothing grow without bound. Every call does a bounded piece of work. */
 export interface UpkeepStore {
   /**
@@ -44,18 +48,6 @@ export type PruneRequest = Readonly<{
   retention: Retention
   limit: number
   after: number | null
-}>
-
-/** How long what has ended is kept. */
-export type Retention = Readonly<{
-  /** Since it was delivered. */
-  deliveredMs: number
-  /** Since the last attempt, and since it became a dead letter. */
-  failedMs: number
-  /** Since it was received; never less than `failedMs` since it became a dead letter. */
-  deadLetterMs: number
-  /** Since it was received, for an event that went to nobody. */
-  eventMs: number
 }>
 
 export type Pruned = Readonly<{

@@ -2,16 +2,28 @@ import { describe } from 'node:test'
 import { appendContract } from './store/append.ts'
 import { catalogueContract } from './store/catalogue.ts'
 import { claimContract } from './store/claim.ts'
+import { deadLetterContract } from './store/dead-letters.ts'
 import { laneContract } from './store/lanes.ts'
 import { type OpenStore, promises } from './store/promises.ts'
 import { recordContract } from './store/record.ts'
+import { recoveryContract } from './store/recovery.ts'
+import { registryContract } from './store/registry.ts'
+import { replayContract } from './store/replays.ts'
+import { suspectContract } from './store/suspects.ts'
+import { upkeepContract } from './store/upkeep.ts'
 
 /** The promises of the store port: every adapter passes this suite unchanged. */
 export function storeContract(name: string, open: OpenStore): void {
   const promise = promises(open)
   describe(`${name}: append`, () => appendContract(promise))
   describe(`${name}: claim and commit`, () => claimContract(promise))
+  describe(`${name}: suspects`, () => suspectContract(promise))
   describe(`${name}: lanes`, () => laneContract(promise))
   describe(`${name}: catalogue`, () => catalogueContract(promise))
   describe(`${name}: the record`, () => recordContract(promise))
+  describe(`${name}: sources and keys`, () => registryContract(promise))
+  describe(`${name}: dead letters`, () => deadLetterContract(promise))
+  describe(`${name}: replays`, () => replayContract(promise))
+  describe(`${name}: recovery`, () => recoveryContract(promise))
+  describe(`${name}: upkeep`, () => upkeepContract(promise))
 }

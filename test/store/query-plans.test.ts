@@ -1,15 +1,22 @@
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
+import type { DeliveryFilter } from '../../src/core/delivery.ts'
+import { replayable } from '../../src/core/replay.ts'
 import { createSecretBox } from '../../src/store/secret-box.ts'
 import { Append } from '../../src/store/sqlite/append.ts'
 import { ClaimWork, readySql } from '../../src/store/sqlite/claim.ts'
 import { Commit } from '../../src/store/sqlite/commit.ts'
 import { EndpointTable } from '../../src/store/sqlite/endpoints.ts'
+import { matching, walkMatching } from '../../src/store/sqlite/matching.ts'
 import { migrate } from '../../src/store/sqlite/migrations.ts'
-import { type Read, Reader } from '../../src/store/sqlite/reads.ts'
+import { Reader } from '../../src/store/sqlite/reads.ts'
+import { Replays } from '../../src/store/sqlite/replays.ts'
+import { Revival } from '../../src/store/sqlite/revival.ts'
+import { Statements } from '../../src/store/sqlite/statements.ts'
+import { Upkeep } from '../../src/store/sqlite/upkeep.ts'
 import type { DeliveryQuery } from '../../src/store/store.ts'
-import { anId } from '../support/builders.ts'
+import { anId, t0 } from '../support/builders.ts'
 
 const db = new DatabaseSync(':memory:')
 migrate(db, ':memory:', { dryRun: false })
@@ -32,7 +39,10 @@ function writerStatements(): readonly string[] {
   const noted = noting(statements)
   const endpoints = new EndpointTable(db, createSecretBox(new Uint8Array(32)))
   new Append(noted, endpoints)
-  new Commit(noted, endpoints, new ClaimWork(noted, endpoints))
+  const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints))
+  const revival = new Revival(noted, endpoints, commit)
+  new Replays(noted, endpoints, revival)
+  new Upkeep(noted, endpoints, revival)
   return statements
 }
 
@@ -41,15 +51,15 @@ function planOf(sql: string): string {
   return steps.map((step) => step.detail).join('\n')
 }
 
-function planOfRead(read: Read): string {
+function planOfRead(read: (reader: Reader) => unknown): string {
   const statements: string[] = []
-  new Reader(noting(statements)).run(read)
-  assert.equal(statements.length, 1)
-  return planOf(statements[0]!)
+  read(new Reader(noting(statements)))
+  assert.ok(statements.length > 0)
+  return statements.map(planOf).join('\n')
 }
 
 const planOfList = (query: Partial<DeliveryQuery>): string =>
-  planOfRead({ name: 'listDeliveries', request: { limit: 10, ...query } })
+  planOfRead((reader) => reader.listDeliveries({ limit: 10, ...query }))
 
 describe('query plans of the writer', () => {
   test('due work is read from the index of what is ready, in its order', () => {
@@ -64,6 +74,8 @@ describe('query plans of the writer', () => {
     const statements = writerStatements()
     assert.ok(statements.length > 15)
     for (const sql of statements) {
+      // Jobs are few, and upkeep deletes them.
+      if (sql.includes('FROM replays')) continue
       // What was leased when the last owner ended is all that its index holds.
       const plan = planOf(sql).replace('SCAN deliveries USING INDEX deliveries_leased', '')
       assert.doesNotMatch(plan, /SCAN/, sql)
@@ -86,11 +98,12 @@ describe('query plans of the writer', () => {
     ['the next in a lane', 'ORDER BY d.position LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['the tail of a lane', 'max(position)', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['a time too far ahead', 'min(retry_after', 'INDEX deliveries_ready (endpoint_no=? AND due_at>?)'],
+    ['what is too old', '(received_at, no) >', 'INDEX deliveries_pending (endpoint_no=? AND received_at>? AND'],
     ['an idempotency key', 'SELECT fingerprint', 'PRIMARY KEY (scope=? AND key=?)'],
   ]
   for (const [what, fragment, index] of uses) {
     test(`${what} is found by ${index}`, () => {
-      const found = writerStatements().filter((sql) => sql.includes(fragment) && sql !== readySql)
+      const found = [...new Set(writerStatements())].filter((sql) => sql.includes(fragment) && sql !== readySql)
       assert.equal(found.length, 1, `"${fragment}" shall name one statement`)
       assert.ok(planOf(found[0]!).includes(`USING ${index}`), planOf(found[0]!))
     })
@@ -100,29 +113,58 @@ describe('query plans of the writer', () => {
 describe('query plans of the reader', () => {
   for (const status of ['failed', 'dead_letter'] as const) {
     test(`a list of what is ${status} reads dead letters only, newest first, page by page`, () => {
-      for (const query of [{ status }, { status, cursor: '5' }, { status, tenant: 'a', from: 1 }]) {
-        const plan = planOfList(query)
-        assert.match(plan, /^SEARCH d USING INDEX deliveries_dead \(status=\?/m)
-        assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
+      for (const query of [{}, { cursor: '5' }, { tenant: 'a', from: 1 }]) {
+        const plan = planOfList({ statuses: [status], ...query })
+        assert.match(plan, /^SEARCH d USING (COVERING )?INDEX deliveries_dead \(status=\?/m)
+        assert.doesNotMatch(plan, /SCAN d|TEMP B-TREE/)
       }
     })
   }
 
-  test('what is failed at one endpoint is found among the dead letters', () => {
-    const plan = planOfList({ statuses: ['failed'], endpointId: anId('ep') })
-    assert.match(plan, /^SEARCH d USING INDEX deliveries_dead \(status=\?/m)
-    assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
+  test('what is dead at one endpoint is found among its own dead letters', () => {
+    const plan = planOfList({ statuses: ['failed', 'dead_letter'], endpointId: anId('ep'), cursor: '5' })
+    assert.match(plan, /USING COVERING INDEX deliveries_dead_of_endpoint \(endpoint_no=\? AND status=\? AND rowid<\?\)/)
+    assert.doesNotMatch(plan, /SCAN d|TEMP B-TREE/)
+  })
+
+  test('the deliveries of an endpoint are found by the endpoint, in order', () => {
+    for (const query of [{}, { statuses: ['delivered', 'failed'] as const }, { type: 'a' }, { error: 'b' }]) {
+      const plan = planOfList({ endpointId: anId('ep'), cursor: '5', ...query })
+      assert.match(plan, /INDEX deliveries_of_endpoint \(endpoint_no=\? AND rowid<\?\)/)
+      assert.doesNotMatch(plan, /SCAN d|TEMP B-TREE/)
+    }
+  })
+
+  test('what is pending or processing is found among what is, without reading rows', () => {
+    const plan = planOfList({ statuses: ['pending', 'processing'] })
+    assert.match(plan, /SCAN d USING COVERING INDEX deliveries_pending/)
+    assert.match(plan, /SCAN d USING COVERING INDEX deliveries_leased/)
+    const ofEndpoint = planOfList({ statuses: ['pending'], endpointId: anId('ep') })
+    assert.match(ofEndpoint, /SEARCH d USING COVERING INDEX deliveries_pending \(endpoint_no=\?\)/)
+  })
+
+  test('what was received since an instant is found without reading what is older', () => {
+    assert.match(planOfList({ from: t0 }), /SEARCH d USING INTEGER PRIMARY KEY \(rowid>\?\)/)
+    const events = planOfRead((reader) => reader.listEvents({ limit: 10, from: t0 }))
+    assert.match(events, /SEARCH e USING INTEGER PRIMARY KEY \(rowid>\?\)/)
+  })
+
+  test('named deliveries are found by their keys', () => {
+    assert.match(planOfList({ ids: [anId('dlv')] }), /SEARCH d USING INTEGER PRIMARY KEY \(rowid=\?\)/)
   })
 
   test('the deliveries of an event are found by the event', () => {
     const plan = planOfList({ eventId: anId('evt') })
-    assert.match(plan, /USING INDEX deliveries_of_event \(event_no=\?/)
+    assert.match(plan, /USING COVERING INDEX deliveries_of_event \(event_no=\?/)
     assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
   })
 
   test('one event, one delivery and its attempts are found by their keys', () => {
-    for (const name of ['getEvent', 'getDelivery', 'listAttempts'] as const) {
-      assert.doesNotMatch(planOfRead({ name, request: anId('dlv') }), /SCAN|TEMP B-TREE/)
+    for (const name of ['getEvent', 'getDelivery', 'listAttempts', 'getReplay'] as const) {
+      assert.doesNotMatch(
+        planOfRead((reader) => reader[name](anId('dlv'))),
+        /SCAN|TEMP B-TREE/,
+      )
     }
   })
 
@@ -130,7 +172,31 @@ describe('query plans of the reader', () => {
     for (const cursor of [undefined, '5']) {
       const page = { limit: 10, ...(cursor === undefined ? {} : { cursor }) }
       assert.doesNotMatch(planOfList(page), /TEMP B-TREE/)
-      assert.doesNotMatch(planOfRead({ name: 'listEvents', request: page }), /TEMP B-TREE/)
+      assert.doesNotMatch(
+        planOfRead((reader) => reader.listEvents(page)),
+        /TEMP B-TREE/,
+      )
+      assert.doesNotMatch(
+        planOfRead((reader) => reader.listReplays(page)),
+        /TEMP B-TREE/,
+      )
     }
+  })
+})
+
+describe('query plans of steps and walks', () => {
+  const walked = (filter: DeliveryFilter): string => {
+    const statements: string[] = []
+    const bounds = { span: { after: 0, last: 9 }, limit: 1, looksMax: 1 }
+    walkMatching(new Statements(noting(statements)), matching(replayable(filter)), bounds)
+    return statements.map(planOf).join('\n')
+  }
+
+  test('a step of a replay goes on where the last one ended, without sorting', () => {
+    for (const filter of [{}, { endpointId: 'ep_1' }, { tenant: 'a', type: 'b', error: 'c', from: 1 }]) {
+      assert.match(walked(filter), /status=\? AND rowid>\? AND rowid<\?/)
+      assert.doesNotMatch(walked(filter), /SCAN d|TEMP B-TREE/)
+    }
+    assert.match(walked({ statuses: ['delivered'] }), /INTEGER PRIMARY KEY \(rowid>\? AND rowid<\?\)/)
   })
 })

@@ -3,14 +3,17 @@ import { defaultBreaker } from '../../src/core/circuit-breaker.ts'
 import type { Pending, Processing } from '../../src/core/delivery.ts'
 import type { Endpoint, HandlerEndpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
 import type { Event } from '../../src/core/event.ts'
+import type { IdPrefix } from '../../src/core/id.ts'
+import type { Replay, Selection } from '../../src/core/replay.ts'
 import { presets } from '../../src/core/retry-policy.ts'
+import type { Source } from '../../src/core/source.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import type { Arrival, Claim, NewDelivery } from '../../src/store/store.ts'
 
 export const t0 = Date.UTC(2026, 0, 1)
 const ids = new IdSource(0)
 
-export function anId(prefix: 'evt' | 'dlv' | 'ep'): string {
+export function anId(prefix: IdPrefix): string {
   return ids.next(prefix, t0)
 }
 
@@ -62,6 +65,46 @@ export function anEvent(given: Partial<Event> = {}): Event {
     request: null,
     body: new TextEncoder().encode('{"id":1}'),
     dataOffset: null,
+    ...given,
+  }
+}
+
+export function aSource(given: Partial<Source> = {}): Source {
+  const id = anId('src')
+  return {
+    id,
+    name: `source-${id}`,
+    tenant: 'default',
+    provider: 'github',
+    description: '',
+    type: 'github.{x-github-event}',
+    key: null,
+    secrets: [{ secret: aSecret(), expiresAt: null }],
+    toleranceMs: 300_000,
+    bodyBytesMax: 1_048_576,
+    contentTypes: null,
+    url: null,
+    hmac: null,
+    createdAt: t0,
+    updatedAt: t0,
+    ...given,
+  }
+}
+
+export function aReplay(selection: Selection, given: Partial<Replay> = {}): Omit<Replay, 'matched'> {
+  return {
+    id: anId('rpl'),
+    tenant: null,
+    selection,
+    rate: null,
+    note: '',
+    by: 'tester',
+    status: 'running',
+    replayed: 0,
+    failed: 0,
+    createdAt: t0,
+    updatedAt: t0,
+    endedAt: null,
     ...given,
   }
 }

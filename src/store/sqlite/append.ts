@@ -4,6 +4,11 @@ import type { EndpointTable } from './endpoints.ts'
 import { type ArrivalRow, arrivalHead, type Calls, cellsPerDelivery, type ItemRow, idempotencyAt } from './messages.ts'
 import type { Cell } from './rows.ts'
 
+/** Whether anything is under way in a lane: what comes then waits behind it. */
+export const laneBusySql = `
+  SELECT 1 FROM deliveries INDEXED BY deliveries_lane
+  WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing') LIMIT 1`
+
 /** Keeps events and deliveries; runs inside the batch's transaction. */
 export class Append {
   readonly #db: DatabaseSync
@@ -24,9 +29,7 @@ export class Append {
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, settled_at, reason)
       VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`)
-    this.#laneBusy = db.prepare(`
-      SELECT 1 FROM deliveries
-      WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing') LIMIT 1`)
+    this.#laneBusy = db.prepare(laneBusySql)
     this.#knownKey = db.prepare(`
       SELECT fingerprint, event_id, deliveries FROM idempotency_keys
       WHERE scope = ? AND key = ? AND expires_at > ?`)

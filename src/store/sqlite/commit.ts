@@ -34,8 +34,7 @@ export class Commit {
     this.#update = db.prepare(`
       UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
         retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
-        -- What is given back untried has had no outcome: it stays suspect.
-        interruptions = CASE WHEN ?3 = 'pending' AND ?5 = attempts THEN interruptions ELSE 0 END
+        interruptions = CASE WHEN ?3 = 'pending' AND attempts = ?5 THEN interruptions ELSE 0 END
       WHERE no = ?1 AND version = ?2 - 1`)
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
@@ -43,7 +42,7 @@ export class Commit {
     this.#laneRow = db.prepare('SELECT endpoint_no, lane, status, due_at, version FROM deliveries WHERE no = ?')
     this.#next = db.prepare(`
       SELECT ${deliveryColumns}, ${eventColumns}, d.no, d.interruptions, d.endpoint_no
-      FROM deliveries d JOIN events e ON e.no = d.event_no
+      FROM deliveries d INDEXED BY deliveries_lane JOIN events e ON e.no = d.event_no
       WHERE d.endpoint_no = ? AND d.lane = ? AND d.lane IS NOT NULL AND d.status IN ('pending', 'processing')
       ORDER BY d.position LIMIT 1`)
     this.#next.setReturnArrays(true)
@@ -51,17 +50,19 @@ export class Commit {
     this.#toTail = db.prepare(`
       UPDATE deliveries SET position = 1 + max(
         (SELECT max(no) FROM deliveries),
-        coalesce((SELECT max(position) FROM deliveries
+        coalesce((SELECT max(position) FROM deliveries INDEXED BY deliveries_lane
           WHERE endpoint_no = ?2 AND lane = ?3 AND lane IS NOT NULL AND status IN ('pending', 'processing')), 0))
       WHERE no = ?1`)
     this.#pendingOf = db.prepare(`
-      SELECT no FROM deliveries
+      SELECT no FROM deliveries INDEXED BY deliveries_lane
       WHERE endpoint_no = ? AND lane IS NOT NULL AND status IN ('pending', 'processing')
         AND status = 'pending' AND due_at IS NULL
       UNION ALL
-      SELECT no FROM deliveries WHERE endpoint_no = ? AND status = 'pending' AND due_at IS NOT NULL
+      SELECT no FROM deliveries INDEXED BY deliveries_ready
+      WHERE endpoint_no = ? AND status = 'pending' AND due_at IS NOT NULL
       UNION ALL
-      SELECT no FROM deliveries WHERE endpoint_no = ? AND status = 'processing' AND due_at <= ?
+      SELECT no FROM deliveries INDEXED BY deliveries_leased
+      WHERE endpoint_no = ? AND status = 'processing' AND due_at <= ?
       LIMIT ?`)
     this.#end = db.prepare(`
       UPDATE deliveries SET status = 'failed', reason = ?, due_at = NULL, settled_at = ?, version = version + 1,
@@ -82,6 +83,11 @@ export class Commit {
     const rows = this.#pendingOf.all(no, no, no, request.now, request.limit)
     for (const row of rows) this.#end.run(request.reason, request.now, row.no as number)
     return rows.length
+  }
+
+  /** Behind all that are in the lane now, and all that ever were: positions never go back. */
+  toTail(no: number | null, endpointNo: number, lane: string): void {
+    this.#toTail.run(no, endpointNo, lane)
   }
 
   #apply(row: ChangeRow): ResultRow {
@@ -109,7 +115,7 @@ export class Commit {
   #afterLaneChange(no: number | null, before: LaneRow, row: ChangeRow): ResultRow {
     const status = row[changeAt.status] as DeliveryStatus
     if (isSettled(before.status)) {
-      if (status === 'pending') this.#toTail.run(no, before.endpoint_no, before.lane)
+      if (status === 'pending') this.toTail(no, before.endpoint_no, before.lane)
       return 'applied'
     }
     const wasHead = before.status === 'processing' || before.due_at !== null
@@ -120,6 +126,7 @@ export class Commit {
     const next = this.#next.get(endpoint_no, lane) as unknown as Cell[] | undefined
     if (next === undefined) return 'applied'
     const claimNext = row[changeAt.claimNext] as number | null
+    // It was never the head, so it was never in hand: it cannot be one that has to be claimed alone.
     if (claimNext !== null) return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
     const settledAt = row[changeAt.settledAt] as number
     this.#release.run(settledAt, next[0] as string, numberOf('dlv', next[0] as string))

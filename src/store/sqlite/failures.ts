@@ -28,6 +28,11 @@ const fileSystemMeanings: Readonly<Record<string, readonly [ErrorCode, string]>>
   EIO: ['store_unavailable', 'The disk answered with an error.'],
 }
 
+/** Whether it says that the storage failed, and not that somebody asked for what cannot be. */
+export function isStorageCode(code: ErrorCode | null): boolean {
+  return code?.startsWith('store_') ?? false
+}
+
 /** Translates an error of SQLite or of the file system; null when it says nothing about the storage. */
 export function storageFailure(error: unknown): PosthornError | null {
   if (error instanceof PosthornError) return error

@@ -1,5 +1,9 @@
+import type { ApiKey } from '../../core/api-key.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Reason } from '../../core/outcome.ts'
+import type { Replay, ReplayStatus } from '../../core/replay.ts'
+import type { Source } from '../../core/source.ts'
+import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
   AppendedItem,
@@ -12,8 +16,11 @@ import type {
   ClaimRequest,
   Condition,
   LeaseRenewal,
+  PullBackRequest,
 } from '../store.ts'
+import type { Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
 import type { FailureMessage } from './failures.ts'
+import type { Found } from './long-reads.ts'
 import { type Cell, fromHeaders, statusCells } from './rows.ts'
 
 /**
@@ -26,13 +33,30 @@ export type Calls = {
   claim: { request: ClaimRequest; answer: ClaimAnswer }
   renew: { request: readonly LeaseRenewal[]; answer: null }
   backlog: { request: number; answer: readonly Backlog[] }
-  pullBack: { request: { endpointId: string; latestDueAt: number }; answer: number }
+  pullBack: { request: PullBackRequest; answer: number }
   putEndpoint: { request: Endpoint; answer: null }
   removeEndpoint: { request: string; answer: null }
   listEndpoints: { request: null; answer: readonly Endpoint[] }
   endPending: { request: { endpointId: string; reason: Reason; now: number; limit: number }; answer: number }
   putConditions: { request: readonly Condition[]; answer: null }
   listConditions: { request: null; answer: readonly Condition[] }
+  putSource: { request: Source; answer: null }
+  removeSource: { request: string; answer: null }
+  listSources: { request: null; answer: readonly Source[] }
+  putApiKey: { request: ApiKey; answer: null }
+  removeApiKey: { request: string; answer: null }
+  listApiKeys: { request: null; answer: readonly ApiKey[] }
+  createReplay: { request: { replay: Replay; lastNo: number }; answer: Replay }
+  changeReplay: {
+    request: { id: string; from: ReplayStatus; to: ReplayStatus; now: number }
+    answer: Replay | null
+  }
+  stepReplay: { request: ReplayStep; answer: ReplayStepped }
+  pruneReplays: { request: { before: number; limit: number }; answer: number }
+  discard: { request: readonly Found[]; answer: number }
+  expire: { request: ExpireRequest; answer: Expired }
+  prune: { request: PruneRequest; answer: Pruned }
+  shrink: { request: number; answer: number }
   pruneKeys: { request: { now: number; limit: number }; answer: number }
   probe: { request: null; answer: null }
 }

@@ -1,8 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { PosthornError } from '../../core/errors.ts'
 import { fromMessage, storageFailure } from './failures.ts'
-import type { ReadAnswer, ReadMessage } from './reader.ts'
-import type { Read, ReadName, Reads } from './reads.ts'
+import type { ReadAnswer, ReaderData, ReadMessage } from './reader.ts'
 
 type Waiting = Readonly<{ resolve: (value: unknown) => void; reject: (error: Error) => void }>
 
@@ -10,21 +9,24 @@ const readsWaitingMax = 1_000
 
 const restartMs = 1_000
 
-/** The event loop's end of the reader thread. A thread that died is started anew. */
-export class ReadThread {
-  readonly #file: string
+/** What a thread reads, by name. */
+type ReadTable = Readonly<Record<string, { request: unknown; answer: unknown }>>
+
+/** The event loop's end of a reader thread. A thread that died is started anew. */
+export class ReadThread<Reads extends ReadTable> {
+  readonly #data: ReaderData
   readonly #waiting = new Map<number, Waiting>()
   #worker: Worker | null = null
   #lastId = 0
   #closed = false
 
-  constructor(file: string) {
-    this.#file = file
-    // From the beginning, whether anybody reads or not: the thread also keeps the log short.
-    this.#worker = this.#start()
+  constructor(data: ReaderData) {
+    this.#data = data
+    // A thread that keeps the log short runs from the beginning, whether anybody reads or not.
+    if (data.keepsLogShort) this.#worker = this.#start()
   }
 
-  call<Name extends ReadName>(name: Name, request: Reads[Name]['request']): Promise<Reads[Name]['answer']> {
+  call<Name extends keyof Reads & string>(name: Name, request: Reads[Name]['request']): Promise<Reads[Name]['answer']> {
     if (this.#closed) return Promise.reject(new PosthornError('shutting_down', 'The store is closed.'))
     if (this.#waiting.size >= readsWaitingMax) {
       return Promise.reject(new PosthornError('store_unavailable', 'Too many reads wait for the database; try again.'))
@@ -34,7 +36,7 @@ export class ReadThread {
     const id = ++this.#lastId
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve: (value) => resolve(value as Reads[Name]['answer']), reject })
-      worker.postMessage({ id, read: { name, request } as Read } satisfies ReadMessage)
+      worker.postMessage({ id, name, request } satisfies ReadMessage)
     })
   }
 
@@ -53,7 +55,7 @@ export class ReadThread {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./reader.ts', import.meta.url), { workerData: { file: this.#file } })
+    const worker = new Worker(new URL('./reader.ts', import.meta.url), { workerData: this.#data })
     worker.on('message', (answer: ReadAnswer) => {
       const waiting = this.#waiting.get(answer.id)
       this.#waiting.delete(answer.id)
@@ -71,7 +73,7 @@ export class ReadThread {
         new PosthornError('store_unavailable', 'The database could not be read; try again.', { cause })
       for (const waiting of this.#waiting.values()) waiting.reject(failure)
       this.#waiting.clear()
-      if (!this.#closed) setTimeout(() => this.#restart(), restartMs).unref()
+      if (!this.#closed && this.#data.keepsLogShort) setTimeout(() => this.#restart(), restartMs).unref()
     })
     worker.unref()
     return worker

@@ -1,9 +1,12 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import type { Attempt } from '../../core/attempt.ts'
-import type { DeliveryStatus } from '../../core/delivery.ts'
 import type { Event } from '../../core/event.ts'
 import { numberOf } from '../../core/id.ts'
+import type { Replay } from '../../core/replay.ts'
+import type { ReplayQuery } from '../replay-store.ts'
 import type { DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page } from '../store.ts'
+import { all, type Condition, firstNumberSince, matching, newestKeys } from './matching.ts'
+import { replayColumns, toReplay } from './replay-rows.ts'
 import {
   attemptColumns,
   type Cell,
@@ -16,117 +19,83 @@ import {
   toHeaders,
   toRequest,
 } from './rows.ts'
+import { Statements } from './statements.ts'
 
-/** What people look at. Runs on the reader thread, so that a long page delays nobody. */
+/** What people look at. Runs on a reader thread, so that a long page delays nobody who writes. */
 export type Reads = {
   getEvent: { request: string; answer: Event | null }
   listEvents: { request: EventQuery; answer: Page<EventSummary> }
   getDelivery: { request: string; answer: DeliveryRecord | null }
   listAttempts: { request: string; answer: readonly Attempt[] }
   listDeliveries: { request: DeliveryQuery; answer: Page<DeliveryRecord> }
+  getReplay: { request: string; answer: Replay | null }
+  listReplays: { request: ReplayQuery; answer: Page<Replay> }
 }
-export type ReadName = keyof Reads
-export type Read = { [Name in ReadName]: Readonly<{ name: Name; request: Reads[Name]['request'] }> }[ReadName]
 
 const attemptsMax = 500
 
-type Condition = readonly [sql: string, value: Cell]
-
 const recordSql = `
-  SELECT ${deliveryColumns}, e.id, p.id, e.type, e.tenant, e.key, d.no FROM deliveries d
-  JOIN events e ON e.no = d.event_no JOIN endpoints p ON p.no = d.endpoint_no`
-
-/** Spelled out, with the words of the partial index where one fits, or SQLite does not see that it does. */
-const statusSql: Readonly<Record<DeliveryStatus, string>> = {
-  pending: `d.status = 'pending'`,
-  processing: `d.status = 'processing'`,
-  delivered: `d.status = 'delivered'`,
-  failed: `d.status = 'failed' AND d.status IN ('failed', 'dead_letter')`,
-  dead_letter: `d.status = 'dead_letter' AND d.status IN ('failed', 'dead_letter')`,
-}
+  SELECT ${deliveryColumns}, e.id, p.id, e.type, e.tenant, e.key FROM deliveries d
+  JOIN events e ON e.no = d.event_no JOIN endpoints p ON p.no = d.endpoint_no WHERE d.no = ?`
 
 export class Reader {
-  readonly #db: DatabaseSync
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements: Statements
 
   constructor(db: DatabaseSync) {
-    this.#db = db
+    this.#statements = new Statements(db)
   }
 
-  run(read: Read): unknown {
-    switch (read.name) {
-      case 'getEvent':
-        return this.#getEvent(read.request)
-      case 'listEvents':
-        return this.#listEvents(read.request)
-      case 'getDelivery':
-        return this.#getDelivery(read.request)
-      case 'listAttempts':
-        return this.#listAttempts(read.request)
-      case 'listDeliveries':
-        return this.#listDeliveries(read.request)
-    }
-  }
-
-  #getEvent(id: string): Event | null {
-    const row = this.#rows(`SELECT ${eventColumns} FROM events e WHERE e.no = ? AND e.id = ?`, [
-      numberOf('evt', id),
-      id,
-    ])[0]
+  getEvent(id: string): Event | null {
+    const sql = `SELECT ${eventColumns} FROM events e WHERE e.no = ? AND e.id = ?`
+    const row = this.#statements.row(sql, [numberOf('evt', id), id])
     return row === undefined ? null : toEvent(row, 0)
   }
 
-  #listEvents(query: EventQuery): Page<EventSummary> {
+  listEvents(query: EventQuery): Page<EventSummary> {
     const where: Condition[] = []
     if (query.tenant !== undefined) where.push(['e.tenant = ?', query.tenant])
     if (query.type !== undefined) where.push(['e.type = ?', query.type])
-    if (query.from !== undefined) where.push(['e.received_at >= ?', query.from])
+    if (query.from !== undefined)
+      where.push(['e.received_at >= ?', query.from], ['e.no >= ?', firstNumberSince(query.from)])
     if (query.to !== undefined) where.push(['e.received_at < ?', query.to])
-    const sql = `
+    const select = `
       SELECT e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.request, e.size,
         (SELECT count(*) FROM deliveries d WHERE d.event_no = e.no), e.no FROM events e`
-    return this.#page(sql, 'e.no', where, query, (row) => ({
-      id: row[0] as string,
-      tenant: row[1] as string,
-      type: row[2] as string,
-      key: row[3] as string | null,
-      receivedAt: row[4] as number,
-      contentType: row[5] as string,
-      headers: toHeaders(row[6] as string | null),
-      request: toRequest(row[7] as string | null),
-      size: row[8] as number,
-      deliveries: row[9] as number,
-    }))
+    return this.#page(select, 'e.no', where, query, toSummary)
   }
 
-  #getDelivery(id: string): DeliveryRecord | null {
-    const row = this.#rows(`${recordSql} WHERE d.no = ? AND d.id = ?`, [numberOf('dlv', id), id])[0]
+  getDelivery(id: string): DeliveryRecord | null {
+    const row = this.#statements.row(`${recordSql} AND d.id = ?`, [numberOf('dlv', id), id])
     return row === undefined ? null : toRecord(row)
   }
 
-  #listAttempts(deliveryId: string): Attempt[] {
+  listAttempts(deliveryId: string): Attempt[] {
     const sql = `SELECT ${attemptColumns} FROM attempts WHERE delivery_no = ? ORDER BY number DESC LIMIT ${attemptsMax}`
-    return this.#rows(sql, [numberOf('dlv', deliveryId)])
+    return this.#statements
+      .rows(sql, [numberOf('dlv', deliveryId)])
       .map(toAttempt)
       .reverse()
   }
 
-  #listDeliveries(query: DeliveryQuery): Page<DeliveryRecord> {
+  listDeliveries({ limit, cursor, ...filter }: DeliveryQuery): Page<DeliveryRecord> {
+    const before = cursor === undefined ? null : Number(cursor)
+    const keys = newestKeys(this.#statements, matching(filter), { before, limit: limit + 1 })
+    const shown = keys.slice(0, limit)
+    // One that was deleted between the two reads is left out.
+    const rows = shown.flatMap((no) => this.#statements.rows(recordSql, [no]))
+    return { items: rows.map(toRecord), next: keys.length > limit ? String(shown.at(-1)) : null }
+  }
+
+  getReplay(id: string): Replay | null {
+    const row = this.#statements.row(`SELECT ${replayColumns} FROM replays WHERE id = ?`, [id])
+    return row === undefined ? null : toReplay(row)
+  }
+
+  listReplays(query: ReplayQuery): Page<Replay> {
     const where: Condition[] = []
-    if (query.tenant !== undefined) where.push(['e.tenant = ?', query.tenant])
-    if (query.statuses !== undefined) {
-      where.push([`(${query.statuses.map((status) => statusSql[status]).join(' OR ')}) AND ?`, 1])
-    }
-    if (query.endpointId !== undefined) {
-      where.push(['d.endpoint_no = (SELECT no FROM endpoints WHERE id = ?)', query.endpointId])
-    }
-    if (query.eventId !== undefined) where.push(['d.event_no = ?', numberOf('evt', query.eventId) ?? -1])
-    if (query.type !== undefined) where.push(['e.type = ?', query.type])
-    if (query.reason !== undefined) where.push(['d.reason = ?', query.reason])
-    if (query.error !== undefined) where.push(['instr(lower(d.last_error), lower(?)) > 0', query.error])
-    if (query.from !== undefined) where.push(['d.received_at >= ?', query.from])
-    if (query.to !== undefined) where.push(['d.received_at < ?', query.to])
-    return this.#page(recordSql, 'd.no', where, query, toRecord)
+    if (query.tenant !== undefined) where.push(['tenant = ?', query.tenant])
+    if (query.status !== undefined) where.push(['status = ?', query.status])
+    return this.#page(`SELECT ${replayColumns}, no FROM replays`, 'no', where, query, toReplay)
   }
 
   /** Newest first; the cursor is the row key of the last item. */
@@ -137,24 +106,26 @@ export class Reader {
     { limit, cursor }: { limit: number; cursor?: string },
     convert: (row: readonly Cell[]) => T,
   ): Page<T> {
-    const conditions: Condition[] = [...where]
-    if (cursor !== undefined) conditions.push([`${rowKey} < ?`, Number(cursor)])
-    const filter = conditions.map(([sql]) => `(${sql})`).join(' AND ')
-    const sql = `${select} ${filter === '' ? '' : `WHERE ${filter}`} ORDER BY ${rowKey} DESC LIMIT ?`
-    const rows = this.#rows(sql, [...conditions.map(([, value]) => value), limit + 1])
+    const { sql, values } = all(cursor === undefined ? where : [...where, [`${rowKey} < ?`, Number(cursor)]])
+    const rows = this.#statements.rows(`${select} ${sql} ORDER BY ${rowKey} DESC LIMIT ?`, [...values, limit + 1])
     const shown = rows.slice(0, limit)
     const last = rows.length > limit ? shown.at(-1)?.at(-1) : undefined
     return { items: shown.map(convert), next: last === undefined ? null : String(last) }
   }
+}
 
-  #rows(sql: string, values: readonly Cell[]): Cell[][] {
-    let statement = this.#statements.get(sql)
-    if (statement === undefined) {
-      statement = this.#db.prepare(sql)
-      statement.setReturnArrays(true)
-      this.#statements.set(sql, statement)
-    }
-    return statement.all(...values) as unknown as Cell[][]
+function toSummary(row: readonly Cell[]): EventSummary {
+  return {
+    id: row[0] as string,
+    tenant: row[1] as string,
+    type: row[2] as string,
+    key: row[3] as string | null,
+    receivedAt: row[4] as number,
+    contentType: row[5] as string,
+    headers: toHeaders(row[6] as string | null),
+    request: toRequest(row[7] as string | null),
+    size: row[8] as number,
+    deliveries: row[9] as number,
   }
 }
 

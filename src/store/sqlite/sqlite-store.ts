@@ -1,9 +1,12 @@
 import { dirname } from 'node:path'
+import type { ApiKey } from '../../core/api-key.ts'
 import type { Attempt } from '../../core/attempt.ts'
+import type { DeliveryFilter } from '../../core/delivery.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
-import type { RegistryStore } from '../registry-store.ts'
-import type { ReplayStore } from '../replay-store.ts'
+import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
+import type { Source } from '../../core/source.ts'
+import type { ErrorGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
   Arrival,
@@ -19,15 +22,18 @@ import type {
   EventSummary,
   LeaseRenewal,
   Page,
+  PullBackRequest,
   Store,
   StoreHealth,
 } from '../store.ts'
-import type { UpkeepStore } from '../upkeep-store.ts'
+import type { Expired, ExpireRequest, Pruned, PruneRequest, StoreStats } from '../upkeep-store.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { makeFolder } from './folder.ts'
+import type { LongReads } from './long-reads.ts'
 import { packArrival, packChange, unpackAppended, unpackResult } from './messages.ts'
 import { realFile } from './open-file.ts'
 import { ReadThread } from './read-thread.ts'
+import type { Reads } from './reads.ts'
 import { WriteThread } from './write-thread.ts'
 
 export type SqliteSettings = Readonly<{
@@ -49,22 +55,21 @@ export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedS
   makeFolder(dirname(file))
   const writer = new WriteThread({ file, key, busyTimeoutMs }, onFatal)
   const lastNumber = await writer.opened
-  const reader = new ReadThread(file)
-  return { store: new SqliteStore(writer, reader) as unknown as Store, lastNumber }
+  return { store: new SqliteStore(file, writer), lastNumber }
 }
 
 /** The store on the event loop's side: packs, sends, unpacks. */
-class SqliteStore
-  implements
-    Pick<Store, Exclude<keyof Store, keyof ReplayStore | keyof RegistryStore | Exclude<keyof UpkeepStore, 'pruneKeys'>>>
-{
+class SqliteStore implements Store {
   readonly #writer: WriteThread
-  readonly #reader: ReadThread
+  readonly #reader: ReadThread<Reads>
+  /** For what may look at everything: a page or a single read never waits behind it. */
+  readonly #longReader: ReadThread<LongReads>
   #closing: Promise<void> | null = null
 
-  constructor(writer: WriteThread, reader: ReadThread) {
+  constructor(file: string, writer: WriteThread) {
     this.#writer = writer
-    this.#reader = reader
+    this.#reader = new ReadThread({ file, keepsLogShort: true })
+    this.#longReader = new ReadThread({ file, keepsLogShort: false })
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
@@ -95,8 +100,8 @@ class SqliteStore
     return this.#writer.call('backlog', now)
   }
 
-  pullBack(endpointId: string, latestDueAt: number): Promise<number> {
-    return this.#writer.call('pullBack', { endpointId, latestDueAt })
+  pullBack(request: PullBackRequest): Promise<number> {
+    return this.#writer.call('pullBack', request)
   }
 
   async putEndpoint(endpoint: Endpoint): Promise<void> {
@@ -143,6 +148,105 @@ class SqliteStore
     return this.#reader.call('listDeliveries', query)
   }
 
+  // ── Sources and keys ────────────────────────────────────────────────────────────────────────────────────────────
+
+  async putSource(source: Source): Promise<void> {
+    await this.#writer.call('putSource', source)
+  }
+
+  async removeSource(id: string): Promise<void> {
+    await this.#writer.call('removeSource', id)
+  }
+
+  listSources(): Promise<readonly Source[]> {
+    return this.#writer.call('listSources', null)
+  }
+
+  async putApiKey(key: ApiKey): Promise<void> {
+    await this.#writer.call('putApiKey', key)
+  }
+
+  async removeApiKey(id: string): Promise<void> {
+    await this.#writer.call('removeApiKey', id)
+  }
+
+  listApiKeys(): Promise<readonly ApiKey[]> {
+    return this.#writer.call('listApiKeys', null)
+  }
+
+  // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  countDeliveries(filter: DeliveryFilter, max: number): Promise<number> {
+    return this.#longReader.call('countDeliveries', { filter, max })
+  }
+
+  groupDeadLetters(filter: DeliveryFilter, limit: number): Promise<readonly ErrorGroup[]> {
+    return this.#longReader.call('groupDeadLetters', { filter, limit })
+  }
+
+  /** Found on the side and deleted by key, so that the writer never looks for what matches rarely. */
+  async discard(filter: DeliveryFilter, limit: number): Promise<number> {
+    for (;;) {
+      const found = await this.#longReader.call('findDead', { filter, limit })
+      if (found.length === 0) return 0
+      const count = await this.#writer.call('discard', found)
+      // All of them changed between the two: that says nothing about what else there is.
+      if (count > 0) return count
+    }
+  }
+
+  async countSelection(selection: Selection, tenant: string | null): Promise<number> {
+    return (await this.#longReader.call('measureReplay', { selection, tenant })).matched
+  }
+
+  /**
+   * Counted on the side, and kept a moment later: what changes between the two makes `matched` a little too large or too
+   * small, but the last row key that the job may touch was fixed before.
+   */
+  async createReplay(replay: Omit<Replay, 'matched'>): Promise<Replay> {
+    const { selection, tenant } = replay
+    const { matched, lastNo } = await this.#longReader.call('measureReplay', { selection, tenant })
+    return this.#writer.call('createReplay', { replay: { ...replay, matched }, lastNo })
+  }
+
+  getReplay(id: string): Promise<Replay | null> {
+    return this.#reader.call('getReplay', id)
+  }
+
+  listReplays(query: ReplayQuery): Promise<Page<Replay>> {
+    return this.#reader.call('listReplays', query)
+  }
+
+  changeReplay(id: string, from: ReplayStatus, to: ReplayStatus, now: number): Promise<Replay | null> {
+    return this.#writer.call('changeReplay', { id, from, to, now })
+  }
+
+  stepReplay(step: ReplayStep): Promise<ReplayStepped> {
+    return this.#writer.call('stepReplay', step)
+  }
+
+  pruneReplays(before: number, limit: number): Promise<number> {
+    return this.#writer.call('pruneReplays', { before, limit })
+  }
+
+  // ── Upkeep ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  expire(request: ExpireRequest): Promise<Expired> {
+    return this.#writer.call('expire', request)
+  }
+
+  prune(request: PruneRequest): Promise<Pruned> {
+    return this.#writer.call('prune', request)
+  }
+
+  shrink(pagesMax: number): Promise<number> {
+    return this.#writer.call('shrink', pagesMax)
+  }
+
+  stats(): Promise<StoreStats> {
+    return this.#longReader.call('stats', null)
+  }
+
   pruneKeys(now: number, limit: number): Promise<number> {
     return this.#writer.call('pruneKeys', { now, limit })
   }
@@ -152,7 +256,7 @@ class SqliteStore
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#reader.close().then(() => this.#writer.close())
+    this.#closing ??= Promise.all([this.#reader.close(), this.#longReader.close()]).then(() => this.#writer.close())
     return this.#closing
   }
 }

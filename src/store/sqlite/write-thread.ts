@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { PosthornError } from '../../core/errors.ts'
 import type { StoreHealth } from '../store.ts'
-import { fromMessage } from './failures.ts'
+import { fromMessage, isStorageCode } from './failures.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
 import type { WriterData } from './writer.ts'
 
@@ -155,7 +155,7 @@ export class WriteThread {
       const answer = answers[index]
       if (answer === undefined) waiting.reject(new Error('the writer thread forgot a call'))
       else if ('failure' in answer) {
-        if (answer.failure.code !== null) problem = answer.failure.message
+        if (isStorageCode(answer.failure.code)) problem = answer.failure.message
         waiting.reject(fromMessage(answer.failure))
       } else waiting.resolve(answer.value)
     })

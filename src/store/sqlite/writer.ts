@@ -6,9 +6,13 @@ import { Append } from './append.ts'
 import { ClaimWork } from './claim.ts'
 import { Commit } from './commit.ts'
 import { EndpointTable } from './endpoints.ts'
-import { openingFailure, storageFailure, toMessage } from './failures.ts'
-import type { BatchAnswer, BatchMessage, BatchResult, Call } from './messages.ts'
+import { isStorageCode, openingFailure, toMessage } from './failures.ts'
+import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
+import { Registry } from './registry.ts'
+import { Replays } from './replays.ts'
+import { Revival } from './revival.ts'
+import { Upkeep } from './upkeep.ts'
 
 /** The thread that writes: one batch in, one transaction, one answer out. */
 export type WriterData = Readonly<{ file: string; key: Uint8Array | null; busyTimeoutMs: number }>
@@ -25,9 +29,7 @@ class Writer {
   readonly #file: OpenFile
   readonly #db: DatabaseSync
   readonly #endpoints: EndpointTable
-  readonly #append: Append
-  readonly #claims: ClaimWork
-  readonly #commit: Commit
+  readonly #served: Served
   readonly #changes: StatementSync
   #batches = 0
 
@@ -35,11 +37,11 @@ class Writer {
     this.#file = opened
     this.#db = opened.db
     this.#changes = this.#db.prepare('SELECT total_changes() AS count')
-    this.#endpoints = new EndpointTable(this.#db, openBox(this.#db))
-    this.#append = new Append(this.#db, this.#endpoints)
-    this.#claims = new ClaimWork(this.#db, this.#endpoints)
-    this.#commit = new Commit(this.#db, this.#endpoints, this.#claims)
-    this.#claims.voidLeases()
+    const box = openBox(this.#db)
+    this.#endpoints = new EndpointTable(this.#db, box)
+    const claims = new ClaimWork(this.#db, this.#endpoints)
+    this.#served = serve(this.#db, this.#endpoints, claims, new Registry(this.#db, box))
+    claims.voidLeases()
   }
 
   lastNumber(): number {
@@ -59,7 +61,7 @@ class Writer {
     } catch (error) {
       if (calls.some(changesCatalogue)) this.#endpoints.reload()
       const failure = { failure: toMessage(error) }
-      if (calls.length === 1 || storageFailure(error) !== null) {
+      if (calls.length === 1 || isStorageCode(failure.failure.code)) {
         return { answers: calls.map(() => failure), wrote: false }
       }
       // One call's defect must not cost the others of its batch: each gets a transaction of its own.
@@ -83,6 +85,11 @@ class Writer {
     this.#file.close()
   }
 
+  #run({ name, request }: Call, bodies: ArrayBuffer): unknown {
+    const served = this.#served[name] as (request: unknown, bodies: ArrayBuffer) => unknown
+    return served(request, bodies)
+  }
+
   #changeCount(): number {
     return this.#changes.get()?.count as number
   }
@@ -98,46 +105,47 @@ class Writer {
       throw error
     }
   }
-
-  #run(call: Call, bodies: ArrayBuffer): unknown {
-    switch (call.name) {
-      case 'append':
-        return this.#append.run(call.request, bodies)
-      case 'commit':
-        return this.#commit.run(call.request)
-      case 'claim':
-        return this.#claims.run(call.request)
-      case 'renew':
-        return this.#claims.renew(call.request)
-      case 'backlog':
-        return this.#claims.backlog(call.request)
-      case 'pullBack':
-        return this.#claims.pullBack(call.request.endpointId, call.request.latestDueAt)
-      case 'putEndpoint':
-        return this.#endpoints.put(call.request)
-      case 'removeEndpoint':
-        return this.#endpoints.remove(call.request)
-      case 'listEndpoints':
-        return this.#endpoints.list()
-      case 'endPending':
-        return this.#commit.endPending(call.request)
-      case 'putConditions':
-        return this.#endpoints.putConditions(call.request)
-      case 'listConditions':
-        return this.#endpoints.listConditions()
-      case 'pruneKeys':
-        return pruneKeys(this.#db, call.request)
-      case 'probe':
-        return probe(this.#db)
-    }
-  }
 }
 
-function pruneKeys(db: DatabaseSync, { now, limit }: { now: number; limit: number }): number {
-  const prune = db.prepare(`
-    DELETE FROM idempotency_keys WHERE (scope, key) IN (
-      SELECT scope, key FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`)
-  return Number(prune.run(now, limit).changes)
+type Served = { [Name in CallName]: (request: Calls[Name]['request'], bodies: ArrayBuffer) => unknown }
+
+/** Who serves which call; every one of them runs inside the batch's transaction. */
+function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, registry: Registry): Served {
+  const append = new Append(db, endpoints)
+  const commit = new Commit(db, endpoints, claims)
+  const revival = new Revival(db, endpoints, commit)
+  const replays = new Replays(db, endpoints, revival)
+  const upkeep = new Upkeep(db, endpoints, revival)
+  return {
+    append: (arrivals, bodies) => append.run(arrivals, bodies),
+    commit: (changes) => commit.run(changes),
+    claim: (request) => claims.run(request),
+    renew: (leases) => claims.renew(leases),
+    backlog: (now) => claims.backlog(now),
+    pullBack: (request) => claims.pullBack(request),
+    putEndpoint: (endpoint) => endpoints.put(endpoint),
+    removeEndpoint: (id) => endpoints.remove(id),
+    listEndpoints: () => endpoints.list(),
+    endPending: (request) => commit.endPending(request),
+    putConditions: (conditions) => endpoints.putConditions(conditions),
+    listConditions: () => endpoints.listConditions(),
+    putSource: (source) => registry.putSource(source),
+    removeSource: (id) => registry.removeSource(id),
+    listSources: () => registry.listSources(),
+    putApiKey: (key) => registry.putApiKey(key),
+    removeApiKey: (id) => registry.removeApiKey(id),
+    listApiKeys: () => registry.listApiKeys(),
+    createReplay: (request) => replays.create(request),
+    changeReplay: (request) => replays.change(request),
+    stepReplay: (step) => replays.step(step),
+    pruneReplays: (request) => replays.prune(request),
+    discard: (found) => replays.discard(found),
+    expire: (request) => upkeep.expire(request),
+    prune: (request) => upkeep.prune(request),
+    shrink: (pagesMax) => upkeep.shrink(pagesMax),
+    pruneKeys: (request) => upkeep.pruneKeys(request),
+    probe: () => probe(db),
+  }
 }
 
 /** A real write, to see whether writes are possible again. */

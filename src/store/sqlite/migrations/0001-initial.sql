@@ -65,7 +65,13 @@ CREATE INDEX deliveries_leased ON deliveries (due_at) WHERE status = 'processing
 CREATE INDEX deliveries_lane ON deliveries (endpoint_no, lane, position)
   WHERE lane IS NOT NULL AND status IN ('pending', 'processing');
 CREATE INDEX deliveries_of_event ON deliveries (event_no);
-CREATE INDEX deliveries_dead ON deliveries (status, no) WHERE status IN ('failed', 'dead_letter');
+-- Row keys are the last column of every index, so that each of these also leads through its rows in order.
+CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint_no);
+-- What waits, oldest first: how much there is, and what is too old.
+CREATE INDEX deliveries_pending ON deliveries (endpoint_no, received_at) WHERE status = 'pending';
+CREATE INDEX deliveries_dead ON deliveries (status) WHERE status IN ('failed', 'dead_letter');
+CREATE INDEX deliveries_dead_of_endpoint ON deliveries (endpoint_no, status)
+  WHERE status IN ('failed', 'dead_letter');
 
 CREATE TABLE attempts (
   delivery_no INTEGER NOT NULL,

@@ -1,0 +1,32 @@
+import type { DeliveryStatus } from './delivery.ts'
+
+/** How long what has ended is kept. */
+export type Retention = Readonly<{
+  /** Since it was delivered. */
+  deliveredMs: number
+  /** Since it failed, and at least since it became a dead letter of any kind. */
+  failedMs: number
+  /** Since it was received; never less than `failedMs` since it became a dead letter. */
+  deadLetterMs: number
+  /** Since it was received, for an event that went to nobody. */
+  eventMs: number
+}>
+
+/** What the end of a delivery is judged by; `settledAt` is null while it has not ended. */
+export type Ending = Readonly<{ status: DeliveryStatus; receivedAt: number; settledAt: number | null }>
+
+/** Until when a delivery is kept; null: it has not ended. */
+export function keptUntil({ status, receivedAt, settledAt }: Ending, retention: Retention): number | null {
+  if (settledAt === null) return null
+  switch (status) {
+    case 'pending':
+    case 'processing':
+      return null
+    case 'delivered':
+      return settledAt + retention.deliveredMs
+    case 'failed':
+      return settledAt + retention.failedMs
+    case 'dead_letter':
+      return Math.max(receivedAt + retention.deadLetterMs, settledAt + retention.failedMs)
+  }
+}

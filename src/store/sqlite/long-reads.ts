@@ -1,0 +1,81 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { type DeliveryFilter, deadStatuses } from '../../core/delivery.ts'
+import type { Selection } from '../../core/replay.ts'
+import type { ErrorGroup } from '../replay-store.ts'
+import type { StoreStats } from '../upkeep-store.ts'
+import { groupErrors } from './grouping.ts'
+import { countMatching, matching, walkMatching } from './matching.ts'
+import { countRecovery, readEndpoint } from './recovery.ts'
+import { isRecovery, selected } from './selection.ts'
+import { Statements } from './statements.ts'
+import { readStats } from './stats.ts'
+
+/** Reads that may look at everything there is. They have a thread of their own: nobody's page waits for them. */
+export type LongReads = {
+  countDeliveries: { request: { filter: DeliveryFilter; max: number }; answer: number }
+  groupDeadLetters: { request: { filter: DeliveryFilter; limit: number }; answer: readonly ErrorGroup[] }
+  findDead: { request: { filter: DeliveryFilter; limit: number }; answer: readonly Found[] }
+  measureReplay: { request: { selection: Selection; tenant: string | null }; answer: Measured }
+  stats: { request: null; answer: StoreStats }
+}
+
+/** A row as it was seen; by its version the writer knows whether it still is. */
+export type Found = Readonly<{ no: number; version: number }>
+
+/** What a replay would touch: how many, and the last row key that is its own. */
+export type Measured = Readonly<{ matched: number; lastNo: number }>
+
+export class LongReader {
+  readonly #statements: Statements
+  readonly #file: string
+
+  constructor(db: DatabaseSync, file: string) {
+    this.#statements = new Statements(db)
+    this.#file = file
+  }
+
+  countDeliveries({ filter, max }: { filter: DeliveryFilter; max: number }): number {
+    return countMatching(this.#statements, matching(filter), { after: 0, last: Number.MAX_SAFE_INTEGER }, max)
+  }
+
+  groupDeadLetters({ filter, limit }: { filter: DeliveryFilter; limit: number }): readonly ErrorGroup[] {
+    return groupErrors(this.#statements, matching(deadOnly(filter)), limit)
+  }
+
+  /** The oldest dead letters that match. */
+  findDead({ filter, limit }: { filter: DeliveryFilter; limit: number }): readonly Found[] {
+    const span = { after: 0, last: Number.MAX_SAFE_INTEGER }
+    const bounds = { span, limit, looksMax: Number.POSITIVE_INFINITY }
+    const { keys } = walkMatching(this.#statements, matching(deadOnly(filter)), bounds)
+    return keys.map((no) => {
+      const row = this.#statements.row('SELECT version FROM deliveries WHERE no = ?', [no])
+      return { no, version: (row?.[0] ?? 0) as number }
+    })
+  }
+
+  measureReplay({ selection, tenant }: { selection: Selection; tenant: string | null }): Measured {
+    if (isRecovery(selection)) {
+      const lastNo = this.#lastNo('events')
+      const endpoint = readEndpoint(this.#statements, selection.endpointId)
+      if (endpoint === null || (tenant !== null && tenant !== endpoint.tenant)) return { matched: 0, lastNo }
+      return { matched: countRecovery(this.#statements, selection, endpoint, lastNo), lastNo }
+    }
+    const lastNo = this.#lastNo('deliveries')
+    const filter = selected(selection, tenant)
+    const span = { after: 0, last: lastNo }
+    return { matched: countMatching(this.#statements, matching(filter), span, Number.MAX_SAFE_INTEGER), lastNo }
+  }
+
+  stats(): StoreStats {
+    return readStats(this.#statements, this.#file)
+  }
+
+  #lastNo(table: 'events' | 'deliveries'): number {
+    return (this.#statements.row(`SELECT max(no) FROM ${table}`, [])?.[0] ?? 0) as number
+  }
+}
+
+function deadOnly(filter: DeliveryFilter): DeliveryFilter {
+  const { statuses } = filter
+  return { ...filter, statuses: deadStatuses.filter((status) => statuses === undefined || statuses.includes(status)) }
+}

@@ -1,0 +1,99 @@
+import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
+import type { Reason } from '../../core/outcome.ts'
+import { leftOut } from '../../core/replay.ts'
+import { typeMatcher } from '../../core/routing.ts'
+import { firstNumberSince, type Span } from './matching.ts'
+import type { Cell } from './rows.ts'
+import type { Recovery } from './selection.ts'
+import type { Statements } from './statements.ts'
+
+/** What an endpoint should have had: a delivery to make, or one to send again. */
+export type Recoverable =
+  | Readonly<{ kind: 'missing'; eventNo: number; key: string | null; receivedAt: number }>
+  | Readonly<{ kind: 'again'; no: number }>
+
+export type RecoveryEndpoint = Readonly<{ no: number; tenant: string; types: readonly string[] }>
+
+export type Recovered = Readonly<{ items: readonly Recoverable[]; doneNo: number; exhausted: boolean }>
+
+const eventsSql = `
+  SELECT e.no, e.tenant, e.type, e.key, e.received_at FROM events e WHERE e.no > ? AND e.no <= ? ORDER BY e.no`
+const deliveriesSql = `
+  SELECT d.no, d.status, d.reason FROM deliveries d INDEXED BY deliveries_of_event
+  WHERE d.event_no = ? AND d.endpoint_no = ? ORDER BY d.no`
+
+/** null: nobody knows it any more. */
+export function readEndpoint(statements: Statements, id: string): RecoveryEndpoint | null {
+  const row = statements.row('SELECT no, tenant, settings FROM endpoints WHERE id = ? AND removed = 0', [id])
+  if (row === undefined) return null
+  const { types } = JSON.parse(row[2] as string)
+  return { no: row[0] as number, tenant: row[1] as string, types }
+}
+
+/**
+ * Walks over events, oldest first, until `limit` were found or `looksMax` looked at. What was found for one event is
+ * never torn apart.
+ */
+export function walkRecovery(
+  statements: Statements,
+  selection: Recovery,
+  endpoint: RecoveryEndpoint,
+  { span, limit, looksMax }: { span: Span; limit: number; looksMax: number },
+): Recovered {
+  const wants = typeMatcher(endpoint.types)
+  const items: Recoverable[] = []
+  const events = statements.walk(eventsSql, [span.after, span.last])
+  let doneNo = span.after
+  try {
+    for (let looks = 0; looks < looksMax && items.length < limit; looks++) {
+      const next = events.next()
+      if (next.done === true) return { items, doneNo: span.last, exhausted: true }
+      doneNo = next.value[0] as number
+      items.push(...recoverables(statements, selection, endpoint, wants, next.value))
+    }
+  } finally {
+    events.return?.()
+  }
+  return { items, doneNo, exhausted: false }
+}
+
+export function countRecovery(
+  statements: Statements,
+  selection: Recovery,
+  endpoint: RecoveryEndpoint,
+  lastNo: number,
+): number {
+  let span: Span = { after: firstNumberSince(selection.since) - 1, last: lastNo }
+  let count = 0
+  for (;;) {
+    const bounds = { span, limit: countedAtOnce, looksMax: countedAtOnce }
+    const { items, doneNo, exhausted } = walkRecovery(statements, selection, endpoint, bounds)
+    count += items.length
+    if (exhausted) return count
+    span = { after: doneNo, last: lastNo }
+  }
+}
+const countedAtOnce = 10_000
+
+function recoverables(
+  statements: Statements,
+  { since, only }: Recovery,
+  endpoint: RecoveryEndpoint,
+  wants: (type: string) => boolean,
+  [eventNo, tenant, type, key, receivedAt]: readonly Cell[],
+): readonly Recoverable[] {
+  if ((receivedAt as number) < since) return []
+  const isWanted = tenant === endpoint.tenant && wants(type as string)
+  if (!isWanted && only === 'missing') return []
+  const deliveries = statements.rows(deliveriesSql, [eventNo as number, endpoint.no])
+  if (deliveries.length > 0) {
+    return only === 'missing' ? [] : deliveries.filter(mayGoAgain).map(([no]) => ({ kind: 'again', no: no as number }))
+  }
+  if (!isWanted) return []
+  const missing = { eventNo: eventNo as number, key: key as string | null, receivedAt: receivedAt as number }
+  return [{ kind: 'missing', ...missing }]
+}
+
+function mayGoAgain([, status, reason]: readonly Cell[]): boolean {
+  return isSettled(status as DeliveryStatus) && !leftOut.includes(reason as Reason)
+}

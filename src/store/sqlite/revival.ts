@@ -1,0 +1,100 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Delivery, Pending } from '../../core/delivery.ts'
+import { numberOf } from '../../core/id.ts'
+import { expired, replayed } from '../../core/lifecycle.ts'
+import { laneBusySql } from './append.ts'
+import type { Commit } from './commit.ts'
+import type { EndpointTable } from './endpoints.ts'
+import type { Found } from './long-reads.ts'
+import { packChange } from './messages.ts'
+import { type Cell, deliveryCells, deliveryColumns, toDelivery } from './rows.ts'
+
+const noAttempt = { attempt: null, claimNext: null }
+
+/** Changes of deliveries that nobody has in hand, made by the same rules and through the same door as all others. */
+export class Revival {
+  readonly #endpoints: EndpointTable
+  readonly #commit: Commit
+  readonly #read: StatementSync
+  readonly #dueAt: StatementSync
+  readonly #insert: StatementSync
+  readonly #laneBusy: StatementSync
+  readonly #deleteAttempts: StatementSync
+  readonly #deleteDead: StatementSync
+
+  constructor(db: DatabaseSync, endpoints: EndpointTable, commit: Commit) {
+    this.#endpoints = endpoints
+    this.#commit = commit
+    this.#read = db.prepare(`
+      SELECT ${deliveryColumns}, e.id, d.endpoint_no, e.tenant, e.type
+      FROM deliveries d JOIN events e ON e.no = d.event_no WHERE d.no = ?`)
+    this.#read.setReturnArrays(true)
+    this.#dueAt = db.prepare('SELECT due_at FROM deliveries WHERE no = ?')
+    this.#insert = db.prepare(`
+      INSERT INTO deliveries
+        (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8)`)
+    this.#laneBusy = db.prepare(laneBusySql)
+    this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
+    this.#deleteDead = db.prepare(`
+      DELETE FROM deliveries WHERE no = ? AND version = ? AND status IN ('failed', 'dead_letter')`)
+  }
+
+  /** Brings a settled delivery back. What belongs to a removed endpoint stays: it would wait for nobody. */
+  again(no: number, now: number): Readonly<{ endpointId: string; became: 'due' | 'behind' | 'removed' }> {
+    const { delivery } = this.#find(no)
+    const { endpointId, lane } = delivery
+    if (this.#endpoints.find(endpointId).removed) return { endpointId, became: 'removed' }
+    if (delivery.status === 'pending' || delivery.status === 'processing') return { endpointId, became: 'behind' }
+    const to = replayed(delivery, now)
+    this.#commit.run([packChange({ to, ...noAttempt })])
+    const isBehind = lane !== null && this.#dueAt.get(no)?.due_at === null
+    return { endpointId, became: isBehind ? 'behind' : 'due' }
+  }
+
+  /** Ends a pending delivery that is too old; null: it is not pending any more. */
+  expire(no: number, now: number): Readonly<{ delivery: Pending; tenant: string; type: string }> | null {
+    const { delivery, tenant, type } = this.#find(no)
+    if (delivery.status !== 'pending') return null
+    this.#commit.run([packChange({ to: expired(delivery, now), ...noAttempt })])
+    return { delivery, tenant, type }
+  }
+
+  /**
+   * Makes a delivery of an old event; answers whether it is due now. Its age counts from now: otherwise what is
+   * backfilled would expire before its first try.
+   */
+  insert(given: {
+    id: string
+    eventNo: number
+    endpointNo: number
+    lane: string | null
+    receivedAt: number
+    now: number
+  }): boolean {
+    const { id, eventNo, endpointNo, lane, receivedAt, now } = given
+    const no = numberOf('dlv', id)
+    const behind = lane !== null && this.#laneBusy.get(endpointNo, lane) !== undefined
+    this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now)
+    if (lane !== null) this.#commit.toTail(no, endpointNo, lane)
+    return !behind
+  }
+
+  discard(found: readonly Found[]): number {
+    let count = 0
+    for (const { no, version } of found) {
+      if (this.#deleteDead.run(no, version).changes === 0) continue
+      this.#deleteAttempts.run(no)
+      count += 1
+    }
+    return count
+  }
+
+  #find(no: number): Readonly<{ delivery: Delivery; tenant: string; type: string }> {
+    const row = this.#read.get(no) as unknown as Cell[] | undefined
+    if (row === undefined) throw new Error(`no delivery has the row key ${no}`)
+    const [eventId, endpointNo, tenant, type] = row.slice(deliveryCells) as [string, number, string, string]
+    const delivery = toDelivery(row, 0, { eventId, endpointId: this.#endpoints.idOf(endpointNo) })
+    return { delivery, tenant, type }
+  }
+}

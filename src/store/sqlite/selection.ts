@@ -1,0 +1,36 @@
+import type { DeliveryFilter } from '../../core/delivery.ts'
+import { replayable, type Selection } from '../../core/replay.ts'
+
+/** A selection that is found by walking over events: deliveries that are missing cannot be found among deliveries. */
+export type Recovery = Extract<Selection, { kind: 'recover' }> & Readonly<{ only: 'missing' | 'all' }>
+
+export function isRecovery(selection: Selection): selection is Recovery {
+  return selection.kind === 'recover' && selection.only !== 'failed'
+}
+
+/** The deliveries of any other selection. A job of one tenant never reaches another's. */
+export function selected(selection: Exclude<Selection, Recovery>, tenant: string | null): DeliveryFilter {
+  const filter = filterOf(selection)
+  if (tenant === null) return replayable(filter)
+  if (filter.tenant !== undefined && filter.tenant !== tenant) return { ...filter, statuses: [] }
+  return replayable({ ...filter, tenant })
+}
+
+function filterOf(selection: Exclude<Selection, Recovery>): DeliveryFilter {
+  switch (selection.kind) {
+    case 'deliveries':
+      return selection.filter
+    case 'recover':
+      return { endpointId: selection.endpointId, from: selection.since }
+  }
+}
+
+/** Received since this instant is all that the selection can mean; null: from the beginning. */
+export function startOf(selection: Selection): number | null {
+  switch (selection.kind) {
+    case 'deliveries':
+      return selection.filter.from ?? null
+    case 'recover':
+      return selection.since
+  }
+}

@@ -1,0 +1,30 @@
+import { statSync } from 'node:fs'
+import type { StoreStats } from '../upkeep-store.ts'
+import type { Statements } from './statements.ts'
+
+/** What waits, read from its index alone, and how large things are. */
+export function readStats(statements: Statements, file: string): StoreStats {
+  const backlog = statements.rows(backlogSql, []).map(([id, pending, oldestAt]) => ({
+    endpointId: id as string,
+    pending: pending as number,
+    oldestAt: oldestAt as number,
+  }))
+  const [pageBytes, freePages] = statements.row(pagesSql, []) as [number, number]
+  return {
+    backlog,
+    deadLetters: (statements.row(deadSql, [])?.[0] ?? 0) as number,
+    fileBytes: sizeOf(file),
+    walBytes: sizeOf(`${file}-wal`),
+    freeBytes: pageBytes * freePages,
+  }
+}
+
+const backlogSql = `
+  SELECT (SELECT id FROM endpoints WHERE no = endpoint_no), count(*), min(received_at)
+  FROM deliveries INDEXED BY deliveries_pending WHERE status = 'pending' GROUP BY endpoint_no`
+const deadSql = `SELECT count(*) FROM deliveries INDEXED BY deliveries_dead WHERE status IN ('failed', 'dead_letter')`
+const pagesSql = 'SELECT page_size, freelist_count FROM pragma_page_size, pragma_freelist_count'
+
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0
+}

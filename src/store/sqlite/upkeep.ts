@@ -1,0 +1,108 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DeliveryStatus } from '../../core/delivery.ts'
+import { keptUntil, type Retention } from '../../core/retention.ts'
+import type { Expired, ExpiredDelivery, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
+import type { EndpointTable } from './endpoints.ts'
+import type { Revival } from './revival.ts'
+
+type EventRow = Readonly<{ no: number; received_at: number }>
+type DeliveryRow = Readonly<{ no: number; status: DeliveryStatus; received_at: number; settled_at: number | null }>
+type AgedRow = Readonly<{ no: number; replayed_at: number | null }>
+
+/** Lets nothing grow without bound; runs inside the batch's transaction, a piece at a time. */
+export class Upkeep {
+  readonly #db: DatabaseSync
+  readonly #endpoints: EndpointTable
+  readonly #revival: Revival
+  readonly #aged: StatementSync
+  readonly #receivedAt: StatementSync
+  readonly #events: StatementSync
+  readonly #deliveries: StatementSync
+  readonly #deleteAttempts: StatementSync
+  readonly #deleteDelivery: StatementSync
+  readonly #deleteEvent: StatementSync
+  readonly #pruneKeys: StatementSync
+
+  constructor(db: DatabaseSync, endpoints: EndpointTable, revival: Revival) {
+    this.#db = db
+    this.#endpoints = endpoints
+    this.#revival = revival
+    this.#aged = db.prepare(`
+      SELECT no, replayed_at FROM deliveries INDEXED BY deliveries_pending
+      WHERE endpoint_no = ? AND status = 'pending' AND received_at < ? AND (received_at, no) > (?, ?)
+      ORDER BY received_at, no LIMIT ?`)
+    this.#receivedAt = db.prepare('SELECT received_at FROM deliveries WHERE no = ?')
+    this.#events = db.prepare('SELECT no, received_at FROM events WHERE no > ? ORDER BY no LIMIT ?')
+    this.#deliveries = db.prepare(`
+      SELECT no, status, received_at, settled_at FROM deliveries INDEXED BY deliveries_of_event WHERE event_no = ?`)
+    this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
+    this.#deleteDelivery = db.prepare('DELETE FROM deliveries WHERE no = ?')
+    this.#deleteEvent = db.prepare('DELETE FROM events WHERE no = ?')
+    this.#pruneKeys = db.prepare(`
+      DELETE FROM idempotency_keys WHERE (scope, key) IN (
+        SELECT scope, key FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`)
+  }
+
+  expire({ endpointId, bornBefore, now, limit, after }: ExpireRequest): Expired {
+    const { no: endpointNo } = this.#endpoints.find(endpointId)
+    // In the order of receipt, so that what is young is never read. A row that is gone meanwhile: from the beginning.
+    const since = after === null ? undefined : this.#receivedAt.get(after)
+    const start = since === undefined ? [-1, -1] : [since.received_at as number, after]
+    const rows = this.#aged.all(endpointNo, bornBefore, ...start, limit) as unknown as AgedRow[]
+    const deliveries: ExpiredDelivery[] = []
+    for (const { no, replayed_at } of rows) {
+      if (replayed_at !== null && replayed_at >= bornBefore) continue
+      // One by one: the end of a head changes the next in its lane, which may be in this chunk too.
+      const ended = this.#revival.expire(no, now)
+      if (ended === null) continue
+      const { delivery, tenant, type } = ended
+      deliveries.push({ deliveryId: delivery.id, eventId: delivery.eventId, tenant, type })
+    }
+    return { deliveries, after: rows.length < limit ? null : (rows.at(-1)?.no ?? null) }
+  }
+
+  prune({ now, retention, limit, after }: PruneRequest): Pruned {
+    const events = this.#events.all(after ?? -1, limit) as unknown as EventRow[]
+    let deliveries = 0
+    let deleted = 0
+    let youngestAt: number | null = null
+    for (const event of events) {
+      youngestAt = Math.max(youngestAt ?? event.received_at, event.received_at)
+      const { gone, left } = this.#pruneDeliveries(event.no, now, retention)
+      deliveries += gone
+      if (left > 0 || (gone === 0 && event.received_at + retention.eventMs > now)) continue
+      this.#deleteEvent.run(event.no)
+      deleted += 1
+    }
+    const last = events.length < limit ? null : (events.at(-1)?.no ?? null)
+    return { deliveries, events: deleted, after: last, youngestAt }
+  }
+
+  pruneKeys({ now, limit }: { now: number; limit: number }): number {
+    return Number(this.#pruneKeys.run(now, limit).changes)
+  }
+
+  shrink(pagesMax: number): number {
+    const free = () => (this.#db.prepare('PRAGMA freelist_count').get()?.freelist_count ?? 0) as number
+    // Without pages to give back the pragma would mean: all of them.
+    if (pagesMax > 0 && free() > 0) this.#db.exec(`PRAGMA incremental_vacuum(${Math.floor(pagesMax)})`)
+    return free()
+  }
+
+  #pruneDeliveries(eventNo: number, now: number, retention: Retention): { gone: number; left: number } {
+    let gone = 0
+    let left = 0
+    for (const row of this.#deliveries.all(eventNo) as unknown as DeliveryRow[]) {
+      const { no, status, received_at: receivedAt, settled_at: settledAt } = row
+      const until = keptUntil({ status, receivedAt, settledAt }, retention)
+      if (until === null || until > now) {
+        left += 1
+        continue
+      }
+      this.#deleteAttempts.run(no)
+      this.#deleteDelivery.run(no)
+      gone += 1
+    }
+    return { gone, left }
+  }
+}

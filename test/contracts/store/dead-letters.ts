@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { type DeliveryFilter, type DeliveryStatus, deadStatuses } from '../../../src/core/delivery.ts'
+import type { Reason } from '../../../src/core/outcome.ts'
+import type { Claim } from '../../../src/store/store.ts'
+import { anArrival, t0 } from '../../support/builders.ts'
+import { claimDue, endAll, ended, only, type Promised, statusOf, withEndpoint } from './promises.ts'
+
+const allOfIt = Number.MAX_SAFE_INTEGER
+
+export function deadLetterContract(promise: Promised): void {
+  promise('counts what matches, and stops at the maximum', async (store) => {
+    const [a, b] = [await withEndpoint(store), await withEndpoint(store)]
+    await store.append([...Array.from({ length: 5 }, () => anArrival(a)), anArrival(b)])
+    await endAll(store, a)
+    assert.equal(await store.countDeliveries({}, allOfIt), 6)
+    assert.equal(await store.countDeliveries({ statuses: deadStatuses }, allOfIt), 5)
+    assert.equal(await store.countDeliveries({ statuses: ['failed', 'pending'] }, allOfIt), 6)
+    assert.equal(await store.countDeliveries({ statuses: ['failed', 'pending'] }, 3), 3)
+    assert.equal(await store.countDeliveries({ endpointId: b.id, statuses: deadStatuses }, allOfIt), 0)
+    assert.equal(await store.countDeliveries({ statuses: deadStatuses, exceptReasons: ['exhausted'] }, allOfIt), 0)
+    assert.equal(await store.countDeliveries({ statuses: [] }, allOfIt), 0)
+  })
+
+  promise('groups dead letters by error, with what differs folded, largest first', async (store) => {
+    const [a, b] = [await withEndpoint(store), await withEndpoint(store)]
+    const arrivals = [a, a, a, b, b].map((endpoint) => anArrival(endpoint))
+    await store.append(arrivals)
+    const ids = arrivals.map((arrival) => arrival.deliveries[0]!.id)
+    const ends = new Map<string, Partial<{ lastError: string | null; reason: Reason; settledAt: number }>>([
+      [ids[0]!, { lastError: 'connect ECONNREFUSED 10.0.0.1:80', settledAt: t0 + 30 }],
+      [ids[1]!, { lastError: 'HTTP 404', reason: 'permanent_status' }],
+      [ids[2]!, { lastError: 'connect ECONNREFUSED 10.0.0.2:81', settledAt: t0 + 20 }],
+      [ids[3]!, { lastError: 'connect ECONNREFUSED 10.0.0.3:82', settledAt: t0 + 40, reason: 'breaker_open' }],
+      [ids[4]!, { lastError: null, reason: 'expired' }],
+    ])
+    for (const endpoint of [a, b]) {
+      await endAll(store, endpoint, (claim) => ended(claim, ends.get(claim.delivery.id) as object))
+    }
+    const groups = await store.groupDeadLetters({}, 10)
+    assert.deepEqual(groups[0], {
+      error: 'connect ECONNREFUSED <address>',
+      count: 3,
+      endpoints: 2,
+      firstAt: t0 + 20,
+      lastAt: t0 + 40,
+      reasons: ['breaker_open', 'exhausted'],
+      sample: ids[3],
+    })
+    assert.deepEqual(new Set(groups.slice(1).map(({ error }) => error)), new Set(['HTTP <n>', 'expired']))
+    assert.equal((await store.groupDeadLetters({}, 1)).length, 1)
+    assert.equal(only(await store.groupDeadLetters({ endpointId: a.id, error: 'econn' }, 10)).count, 2)
+    assert.deepEqual(await store.groupDeadLetters({ statuses: ['pending'] }, 10), [])
+  })
+
+  promise('discards the oldest first, with their attempts, and nothing twice', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrivals = Array.from({ length: 5 }, () => anArrival(endpoint))
+    await store.append(arrivals)
+    const attempt = { number: 1, startedAt: t0, tookMs: 1, outcome: 'permanent', statusCode: 400, error: 'no' } as const
+    const log = { ...attempt, responseHeaders: null, responseBody: null, stack: null }
+    await endAll(store, endpoint, (claim) => ({ ...ended(claim), attempt: log }))
+    const ids = arrivals.map((arrival) => arrival.deliveries[0]!.id)
+    assert.equal(await store.discard({}, 2), 2)
+    assert.deepEqual(await Promise.all(ids.map((id) => statusOf(store, id))), [
+      null,
+      null,
+      'failed',
+      'failed',
+      'failed',
+    ])
+    assert.deepEqual(await store.listAttempts(ids[0]!), [])
+    assert.equal((await store.listAttempts(ids[2]!)).length, 1)
+    assert.equal((await store.getEvent(arrivals[0]!.event.id))?.id, arrivals[0]!.event.id, 'the event stays')
+    assert.equal(await store.discard({ ids: [ids[4]!, ids[0]!] }, 10), 1)
+    assert.equal(await store.discard({}, 10), 2)
+    assert.equal(await store.discard({}, 10), 0)
+  })
+
+  promise('discard only touches dead letters that match, whatever there is', async (store) => {
+    const endpoints = [await withEndpoint(store), await withEndpoint(store)]
+    const facts = fc.record({
+      endpoint: fc.nat({ max: 1 }),
+      type: fc.constantFrom('a', 'b'),
+      tenant: fc.constantFrom('x', 'y'),
+      status: fc.constantFrom<DeliveryStatus>('pending', 'processing', 'delivered', 'failed', 'dead_letter'),
+      reason: fc.constantFrom<Reason>('exhausted', 'cancelled'),
+    })
+    const filters = fc.record(
+      {
+        endpointId: fc.constantFrom(...endpoints.map(({ id }) => id)),
+        type: fc.constantFrom('a', 'b'),
+        tenant: fc.constantFrom('x', 'y'),
+        reason: fc.constantFrom<Reason>('exhausted', 'cancelled'),
+        statuses: fc.subarray<DeliveryStatus>(['pending', 'delivered', 'failed', 'dead_letter'], { minLength: 1 }),
+      },
+      { requiredKeys: [] },
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(facts, { maxLength: 12 }), filters, async (given, filter: DeliveryFilter) => {
+        const rows = given.map((fact) => {
+          const endpoint = endpoints[fact.endpoint]!
+          const arrival = anArrival(endpoint, { event: { type: fact.type, tenant: fact.tenant } })
+          return { ...fact, endpointId: endpoint.id, arrival, id: arrival.deliveries[0]!.id }
+        })
+        await store.append(rows.map((row) => row.arrival))
+        for (const row of rows.filter(({ status }) => status !== 'pending')) {
+          const from = { deliveryIds: [row.id] }
+          const claim = only((await claimDue(store, endpoints[row.endpoint]!, { from })).claims) as Claim
+          if (row.status !== 'processing')
+            await store.commit([ended(claim, { status: row.status as never, reason: row.reason })])
+        }
+        const isMeant = (row: (typeof rows)[number]) =>
+          (row.status === 'failed' || row.status === 'dead_letter') &&
+          (filter.statuses ?? deadStatuses).includes(row.status) &&
+          row.endpointId === (filter.endpointId ?? row.endpointId) &&
+          row.type === (filter.type ?? row.type) &&
+          row.tenant === (filter.tenant ?? row.tenant) &&
+          row.reason === (filter.reason ?? row.reason)
+        await store.discard({ ...filter, ids: rows.map((row) => row.id) }, allOfIt)
+        const left = await Promise.all(rows.map((row) => statusOf(store, row.id)))
+        assert.deepEqual(
+          left,
+          rows.map((row) => (isMeant(row) ? null : row.status)),
+        )
+      }),
+      { numRuns: 25 },
+    )
+  })
+}
