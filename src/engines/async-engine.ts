@@ -71,7 +71,7 @@ class AsyncRun {
 
   start(watchdog: Watchdog): void {
     const { name, handler, event, timeoutMs } = this.#task
-    const context = this.#context()
+    const context = new RunContext(this, this.#task)
     this.#deadline = setTimeout(() => this.#overrun(), timeoutMs)
     const entry = watchdog.enter(name)
     const result = Promise.try(handler, event, context)
@@ -91,22 +91,10 @@ class AsyncRun {
   interrupt(): void {
     if (this.#isOver) return
     this.#end({ kind: 'interrupted' })
-    this.#control().abort(new DOMException('Posthorn is stopping.', 'AbortError'))
+    this.control().abort(new DOMException('Posthorn is stopping.', 'AbortError'))
   }
 
-  #context(): HandlerContext {
-    const { attempt, deliveryId } = this.#task
-    const control = () => this.#control()
-    return {
-      attempt,
-      deliveryId,
-      get signal() {
-        return control().signal
-      },
-    }
-  }
-
-  #control(): AbortController {
+  control(): AbortController {
     this.#controller ??= new AbortController()
     return this.#controller
   }
@@ -122,12 +110,29 @@ class AsyncRun {
   #overrun(): void {
     this.#settled = Promise.withResolvers<void>()
     this.#end({ kind: 'overran', settled: this.#settled.promise })
-    this.#control().abort(new DOMException('The time-out of this try is over.', 'TimeoutError'))
+    this.control().abort(new DOMException('The time-out of this try is over.', 'TimeoutError'))
   }
 
   #end(run: Run): void {
     this.#isOver = true
     if (this.#deadline !== null) clearTimeout(this.#deadline)
     this.#answer(run)
+  }
+}
+
+/** What the handler sees of its run; a class, because an object with a getter of its own is slow to make. */
+class RunContext implements HandlerContext {
+  readonly attempt: number
+  readonly deliveryId: string
+  readonly #run: AsyncRun
+
+  constructor(run: AsyncRun, { attempt, deliveryId }: Task) {
+    this.attempt = attempt
+    this.deliveryId = deliveryId
+    this.#run = run
+  }
+
+  get signal(): AbortSignal {
+    return this.#run.control().signal
   }
 }

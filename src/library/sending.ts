@@ -4,7 +4,7 @@ import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
 import { eventTypeProblem } from '../core/routing.ts'
 import type { Acceptance, EventInput } from '../intake/intake.ts'
-import { inputOf } from '../server/event-reader.ts'
+import { inputOf, isEventType } from '../server/event-reader.ts'
 import type { FieldError } from '../server/problem.ts'
 import { keyProblem, readHeaders, tenantProblem } from '../server/schemas.ts'
 import { invalid } from './reading.ts'
@@ -37,7 +37,8 @@ export function eventInput(event: BatchEvent, { eventBytesMax }: Limits, prefix 
   const note = (path: string, message: string | null) => {
     if (message !== null) errors.push({ path: `${prefix}${path}`, message })
   }
-  note('type', typeof type === 'string' ? eventTypeProblem(type) : 'must be a text')
+  if (typeof type !== 'string') note('type', 'must be a text')
+  else if (!isEventType(type)) note('type', eventTypeProblem(type))
   note('tenant', typeof tenant === 'string' ? tenantProblem(tenant) : 'must be a text')
   if (key !== null) note('key', typeof key === 'string' ? keyProblem(key) : 'must be a text')
   if (idempotencyKey !== null) {

@@ -177,6 +177,24 @@ describe('openPosthorn', () => {
     await folder.open()
   })
 
+  test('takes a handler that blocks the loop past its deadline for one failed attempt', async (t) => {
+    const posthorn = await posthornFor(t, { retryBaseDelay: '1ms' })
+    const cell = new Int32Array(new SharedArrayBuffer(4))
+    posthorn.handle(
+      'a',
+      (_, { attempt }) => {
+        if (attempt === 1) Atomics.wait(cell, 0, 0, 100)
+      },
+      { timeout: 50 },
+    )
+    const settled = attempts(posthorn, 2)
+    const { id } = await posthorn.send('a', 1)
+    await settled
+    const [delivery] = (await posthorn.deliveries.list({ event: id })).items
+    const log = (await posthorn.deliveries.get(delivery?.id ?? ''))?.attemptLog ?? []
+    assert.equal(log[0]?.error, 'the handler did not end within 50ms')
+  })
+
   test('lets what runs finish within the grace time', async (t) => {
     const folder = await folderFor(t)
     const posthorn = await folder.open({ grace: '30s' })
