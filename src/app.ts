@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
@@ -7,22 +7,27 @@ import type { Event } from './core/event.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
+import { ReplayRunner } from './dispatch/replays.ts'
+import { TransportSet } from './dispatch/transport-set.ts'
 import { AsyncEngine } from './engines/async-engine.ts'
 import type { Engine } from './engines/engine.ts'
 import { Watchdog } from './engines/watchdog.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
+import { Sources } from './intake/sources.ts'
 import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
+import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import type { Store } from './store/store.ts'
 import { HandlerTransport } from './transports/handler/handler-transport.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
-import { KeyPruning } from './upkeep/key-pruning.ts'
+import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
 import { type Metrics, openMetrics } from './upkeep/metrics.ts'
+import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
 /** Everything that takes events in, keeps and delivers them; without a server. */
 export type Pipeline = Readonly<{
@@ -32,118 +37,137 @@ export type Pipeline = Readonly<{
   store: Store
   ids: IdSource
   catalogue: Catalogue
+  sources: Sources
   dispatcher: Dispatcher
+  replays: ReplayRunner
   intake: Intake
   metrics: Metrics
   notices: Notices
+  upkeep: Operating['upkeep']
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
   engine: Engine
   presets: Readonly<Record<PresetName, RetryPolicy>>
   /** Why an endpoint may not have this URL; null: it may. */
   refusal: (url: string) => Promise<string | null>
-  /** Stops taking, finishes or hands back what is in flight within the grace time, closes. May be called twice. */
+  /** Says what is still to be said, and takes no further event. */
+  closeIntake(): Promise<void>
+  /** Finishes or hands back what is in flight within the grace time, closes. May be called twice. */
   stop(): Promise<void>
 }>
 
 /** A running Posthorn with its server. */
 export type App = Readonly<{
   url: string
-  pipeline: Pipeline
   /** May be called twice. */
   stop(): Promise<void>
 }>
 
 export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
-export type AppOptions = Readonly<{
+export type PipelineOptions = Readonly<{
   /** The store has ended by a defect: nothing can be kept any more, the process should end and be started anew. */
   onFatal: (error: Error) => void
-  /** Runs before the first request is taken: what registers itself here misses nothing. */
-  prepare?: (pipeline: Pipeline) => Promise<void>
 }>
 
+export type AppOptions = PipelineOptions &
+  Readonly<{
+    /** Runs before the first request is taken: what registers itself here misses nothing. */
+    prepare?: (pipeline: Pipeline) => Promise<void>
+  }>
+
 /** Puts the parts together, in the order in which an event travels through them. */
-export async function openPipeline(config: Config, { onFatal }: AppOptions): Promise<Pipeline> {
+export async function openPipeline(config: Config, { onFatal }: PipelineOptions): Promise<Pipeline> {
   refuseWrongRanges(config)
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
-  const { store, lastNumber } = await openSqliteStore({
-    file: config.database.path,
-    key: config.encryptionKey,
-    onFatal: (err) => {
-      log.fatal({ err }, 'store.ended')
-      onFatal(err)
-    },
-  })
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices)
+  const ended = (err: Error) => {
+    log.fatal({ err }, 'store.ended')
+    onFatal(err)
+  }
+  const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
+  const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: ended })
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
+  const sources = new Sources(store)
   const http = openTransport(config)
   const handlers = new HandlerTransport()
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }) })
-  const transports = [http, handlers]
+  const transport = new TransportSet([http, handlers])
+  const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
+  const limits = { triesMax, memoryBytesMax, laneStuckMs, paused }
+  const common = { store, catalogue, clock, log, notices }
   const composeTest = testEvents(ids, clock)
-  const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
-  const dispatching = { store, catalogue, transports, clock, random: Math.random, log, notices, composeTest }
-  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs })
+  const dispatcher = new Dispatcher({ ...common, ...limits, transport, random: Math.random, composeTest })
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
+  const replays = new ReplayRunner({ ...common, target: dispatcher, newId })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const taking = { store, ids, clock, route, fresh: dispatcher, notices }
+  const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
-  const pruning = new KeyPruning({ store, log, now: clock.wall })
-  const stop = once(async () => {
+  let operating: Operating | null = null
+  const closeIntake = once(async () => {
+    await operating?.stop()
     intake.stop()
-    await pruning.stop()
+  })
+  const stop = once(async () => {
+    await closeIntake()
+    await replays.stop()
     await dispatcher.stop(config.graceMs)
     await Promise.all([http.close(), handlers.close(), engine.stop()])
     await store.close()
   })
   try {
-    await catalogue.load()
+    await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
-    pruning.start()
+    await replays.start()
+    operating = await openOperating({ ...common, dispatcher, metrics, version, ...operatingFor(config, intake) })
+    const { upkeep } = operating
+    const refusal = (url: string) => http.refusal(url)
+    const parts = { ids, sources, dispatcher, replays, intake, metrics, upkeep, handlers, engine, refusal }
+    const ends = { closeIntake, stop }
+    return { ...common, ...parts, ...ends, config, presets: { ...presets, processing: processingPolicy(config) } }
   } catch (error) {
     await stop()
     throw error
   }
-  const settings = { config, log, clock, presets: { ...presets, processing: processingPolicy(config) } }
-  const refusal = (url: string) => http.refusal(url)
-  const parts = { store, ids, catalogue, dispatcher, intake, metrics, notices, handlers, engine }
-  return { ...settings, ...parts, refusal, stop }
 }
 
 export async function openApp(config: Config, options: AppOptions): Promise<App> {
   const pipeline = await openPipeline(config, options)
-  const { log } = pipeline
   try {
     await options.prepare?.(pipeline)
-    const server = await serve(pipeline)
-    log.info({ url: server.url, pid: process.pid, version, database: config.database.path }, 'posthorn.started')
-    const stop = once(async () => {
-      pipeline.intake.stop()
-      await server.stop()
-      await pipeline.stop()
-      log.info({}, 'posthorn.stopped')
-    })
-    return { url: server.url, pipeline, stop }
+    return await serve(pipeline)
   } catch (error) {
     await pipeline.stop()
     throw error
   }
 }
 
-/** Loaded when it is wanted: the library does without. */
-export async function serve(pipeline: Pipeline): Promise<{ url: string; stop(): Promise<void> }> {
+/** Serves a pipeline, and stops it with the server. */
+export async function serve(pipeline: Pipeline): Promise<App> {
+  const { config, log } = pipeline
+  // Loaded when it is wanted: the library does without.
   const { openServer } = await import('./server/server.ts')
-  return openServer({ ...pipeline, now: pipeline.clock.wall, version })
+  const server = await openServer({ ...pipeline, now: pipeline.clock.wall, version })
+  const { url, publicUrl } = server
+  log.info({ url, publicUrl, pid: process.pid, version, database: config.database.path }, 'posthorn.started')
+  const stop = once(async () => {
+    await pipeline.closeIntake()
+    await server.stop()
+    await pipeline.stop()
+    log.info({}, 'posthorn.stopped')
+  })
+  return { url, stop }
 }
 
+/** Whoever calls again gets the same answer. */
 function once(work: () => Promise<void>): () => Promise<void> {
-  let done: Promise<void> | null = null
+  let underway: Promise<void> | null = null
   return () => {
-    done ??= work()
-    return done
+    underway ??= work()
+    return underway
   }
 }
 
@@ -161,6 +185,50 @@ function refuseWrongRanges({ allowPrivate }: Config): void {
 /** Brings the database's schema up to date, or says what that would take. */
 export function migrateDatabase(config: Config, options: { dryRun: boolean }): Promise<MigrationReport> {
   return migrateFile(config.database.path, options)
+}
+
+export type { Check } from './upkeep/checkup.ts'
+
+/** For `doctor`: the place of the database, its schema and its key. Changes nothing. */
+export async function checkDatabase(config: Config): Promise<readonly Check[]> {
+  const { path } = config.database
+  const place = await checkDatabasePlace(path, config.encryptionKey !== null)
+  if (!existsSync(path)) return [...place, ok('database', `there is none yet at ${path}; start makes it`)]
+  try {
+    const { from, to, applied } = await migrateFile(path, { dryRun: true })
+    checkKey(path, config.encryptionKey)
+    const schema =
+      applied.length === 0
+        ? ok('database', `version ${to}, and the key fits`)
+        : warn(
+            'database',
+            `version ${from}; this Posthorn has ${to}`,
+            'make a backup; the next start brings it up to date',
+          )
+    return [...place, schema]
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error)
+    return [...place, fail('database', found, 'put a backup in its place, or name another with --database')]
+  }
+}
+
+/** How it is kept in order, and how events of Posthorn's own come in: like everybody's. */
+function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'settings' | 'accept'> {
+  const { keepDeliveredMs: deliveredMs, keepFailedMs: failedMs } = config
+  const { keepDeadLetterMs: deadLetterMs, keepEventMs: eventMs } = config
+  return {
+    settings: {
+      everyMs: config.upkeepEveryMs,
+      afterMs: config.upkeepAfterMs,
+      retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
+      replayMs: config.keepReplayMs,
+      backlogMax: config.backlogMax,
+    },
+    accept: async ({ data, ...event }) => {
+      const content = { kind: 'data', bytes: data } as const
+      await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
+    },
+  }
 }
 
 function openClock(): Clock {

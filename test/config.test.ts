@@ -4,6 +4,8 @@ import { describe, test } from 'node:test'
 import { type Config, configurationPage, describeConfig, loadConfig } from '../src/config.ts'
 import { PosthornError } from '../src/core/errors.ts'
 
+const dayMs = 86_400_000
+
 describe('the configuration', () => {
   test('has a default for everything', () => {
     const { given: _, ...config } = load({})
@@ -22,6 +24,21 @@ describe('the configuration', () => {
       batchBytesMax: 16_777_216,
       intakeBytesMax: 67_108_864,
       memoryBytesMax: 67_108_864,
+      requestBytesMax: 67_108_864,
+      connectionsMax: 10_000,
+      publicPort: null,
+      publicHost: '0.0.0.0',
+      handlers: null,
+      paused: false,
+      upkeepEveryMs: 3_600_000,
+      upkeepAfterMs: 600_000,
+      keepDeliveredMs: 7 * dayMs,
+      keepFailedMs: 7 * dayMs,
+      keepDeadLetterMs: 14 * dayMs,
+      keepEventMs: 7 * dayMs,
+      keepReplayMs: 30 * dayMs,
+      laneStuckMs: 900_000,
+      backlogMax: 100_000,
       graceMs: 10_000,
       retryBaseDelayMs: 5_000,
       retryMaxDelayMs: 300_000,

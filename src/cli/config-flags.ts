@@ -19,14 +19,29 @@ export const configFlags: readonly Flag[] = [
   ['--batch-bytes-max <size>', 'the largest batch (default 16MiB)'],
   ['--intake-bytes-max <size>', 'events that may wait for the disk (default 64MiB)'],
   ['--memory-bytes-max <size>', 'events held for delivery (default 64MiB)'],
+  ['--request-bytes-max <size>', 'bodies that are being read (default 64MiB)'],
+  ['--connections-max <n>', 'open connections (default 10000)'],
+  ['--public-port <n>', 'a second port, open to all, for /in/* alone'],
+  ['--public-host <address>', 'where the public port listens (default 0.0.0.0)'],
   ['--handlers <file>', 'a module of handlers to run inside the server'],
+  ['--paused [yes|no]', 'take events in and deliver none: for after a restore (default no)'],
+  ['--upkeep-every <duration>', 'how often it tidies up (default 1h)'],
+  ['--upkeep-after <duration>', 'not before this, after a start (default 10m)'],
+  ['--keep-delivered <duration>', 'how long what is delivered is kept, since the delivery (default 7d)'],
+  ['--keep-failed <duration>', 'how long what failed is kept, since the last attempt (default 7d)'],
+  ['--keep-dead-letter <duration>', 'how long what expired is kept, since the receipt (default 14d)'],
+  ['--keep-event <duration>', 'how long an event that went to nobody is kept (default 7d)'],
+  ['--keep-replay <duration>', 'how long a replay that has ended is kept (default 30d)'],
+  ['--lane-stuck <duration>', 'a lane held for longer is told about (default 15m)'],
+  ['--backlog-max <n>', 'more waiting deliveries are told about (default 100000)'],
   ['--grace <duration>', 'how long a shutdown waits for tries in flight (default 10s)'],
   ['--retry-base-delay <duration>', 'of the processing preset (default 5s)'],
   ['--retry-max-delay <duration>', 'of the processing preset (default 300s)'],
   ['--max-attempts <n>', 'of the processing preset (default 5)'],
 ]
 
-export type ConfigFlags = Readonly<Record<string, string | undefined>>
+/** `true`: a flag whose value may be left out, as in `--paused`. */
+export type ConfigFlags = Readonly<Record<string, string | true | undefined>>
 
 export function withConfigFlags(command: Command): Command {
   command.option('--config <file>', 'read settings from a JSON file')
@@ -36,5 +51,6 @@ export function withConfigFlags(command: Command): Command {
 
 export async function configFrom(flags: ConfigFlags, terminal: Terminal): Promise<Config> {
   const { loadConfig } = await import('../config.ts')
-  return loadConfig({ flags, env: terminal.env })
+  const said = Object.entries(flags).map(([name, value]) => [name, value === true ? 'yes' : value])
+  return loadConfig({ flags: Object.fromEntries(said), env: terminal.env })
 }

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { endpointStatuses } from '../core/endpoint.ts'
+import { endpointKinds, endpointStatuses } from '../core/endpoint.ts'
 import { ApiClient } from '../server/client.ts'
 import { pageOf, rowOf } from './answers.ts'
 import { durationText, json } from './arguments.ts'
@@ -21,6 +21,7 @@ import {
 import type { Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
+type EndpointFilter = Readonly<{ tenant?: string; kind?: string; status?: string }>
 type Deps = Readonly<{ terminal: Terminal; client: () => ApiClient }>
 
 export function addEndpoints(program: Command, terminal: Terminal): void {
@@ -54,10 +55,11 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
     .command('list')
     .description('list endpoints')
     .option('--tenant <name>', 'only of this tenant')
+    .addOption(new Option('--kind <kind>', 'only of this kind').choices(endpointKinds))
     .addOption(new Option('--status <status>', 'only these').choices(endpointStatuses))
-  withFormat(list).action(async ({ output, ...query }: Output & { tenant?: string; status?: string }) => {
+  withFormat(list).action(async ({ output, tenant, kind, status }: Output & EndpointFilter) => {
     const printer = new ListPrinter(terminal, output, columns)
-    printer.add(pageOf(await client().get('/v1/endpoints', query)).items)
+    printer.add(pageOf(await client().get('/v1/endpoints', { tenant, kind, status })).items)
     printer.end('there is no endpoint; add one with: posthorn endpoints create <url>')
   })
   const show = endpoints.command('show').description('show an endpoint').argument('<id>', 'ep_…')
@@ -69,7 +71,8 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
 const columns: readonly Column[] = [
   { title: 'ID', show: ({ id }) => textOf(id) },
   { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-  { title: 'URL', show: ({ url }) => textOf(url) },
+  { title: 'KIND', show: ({ kind }) => textOf(kind) },
+  { title: 'TARGET', show: ({ url, handler }) => textOf(url ?? handler) },
   { title: 'TYPES', show: ({ types }) => textOf(types) },
   { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
   { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import { ApiClient } from '../server/client.ts'
-import { rowOf, rowsOf } from './answers.ts'
+import { rowOf } from './answers.ts'
 import { since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { deliveryColumns } from './deliveries.ts'
-import { type ListOptions, printPages, withPaging } from './listing.ts'
+import { allItems, type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
   type Format,
@@ -17,7 +17,7 @@ import {
 } from './output.ts'
 import type { Terminal } from './terminal.ts'
 
-type EventFilter = ListOptions & Readonly<{ type?: string; tenant?: string; since?: string }>
+type EventFilter = ListOptions & Readonly<{ type?: string; tenant?: string; since?: string; until?: string }>
 
 export function addEvents(program: Command, terminal: Terminal): void {
   const events = program.command('events').description('see what was accepted')
@@ -27,6 +27,7 @@ export function addEvents(program: Command, terminal: Terminal): void {
     .option('--type <type>', 'only of this type')
     .option('--tenant <name>', 'only of this tenant')
     .option('--since <when>', 'only received since then: 2h (ago), or an instant', since)
+    .option('--until <when>', 'only received before then', since)
   withFormat(withPaging(list)).action((options: EventFilter) => listEvents(terminal, options))
 
   const show = events.command('show').description('show an event and its deliveries').argument('<id>', 'evt_…')
@@ -52,10 +53,10 @@ function eventColumns(terminal: Terminal): readonly Column[] {
 }
 
 async function listEvents(terminal: Terminal, options: EventFilter): Promise<void> {
-  const { type, tenant, since: from } = options
+  const { type, tenant, since: from, until: to } = options
   await printPages(terminal, new ApiClient(clientSettings(terminal.env)), {
     path: '/v1/events',
-    query: { type, tenant, from },
+    query: { type, tenant, from, to },
     options,
     columns: eventColumns(terminal),
     whenEmpty: 'no event matches',
@@ -65,9 +66,9 @@ async function listEvents(terminal: Terminal, options: EventFilter): Promise<voi
 async function showEvent(terminal: Terminal, id: string, format: Format): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   const event = rowOf(await client.get(`/v1/events/${encodeURIComponent(id)}`))
-  printItem(terminal, format, event, fieldsOf(event, ['deliveries']))
+  const deliveries = await allItems(client, '/v1/deliveries', { event: id })
+  printItem(terminal, format, { ...event, deliveries }, fieldsOf(event, ['deliveries']))
   if (format !== 'table') return
-  const deliveries = rowsOf(event.deliveries)
   if (deliveries.length > 0) terminal.print('')
   const printer = new ListPrinter(terminal, format, deliveryColumns(terminal))
   printer.add(deliveries)

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import type { ApiClient, Query } from '../server/client.ts'
-import { pageOf } from './answers.ts'
+import { type AnswerPage, pageOf } from './answers.ts'
 import { wholeNumber } from './arguments.ts'
-import { type Column, type Format, ListPrinter } from './output.ts'
+import { type Column, type Format, ListPrinter, type Row } from './output.ts'
 import type { Terminal } from './terminal.ts'
 
 export type ListOptions = Readonly<{ output: Format; limit?: number; all?: boolean; cursor?: string }>
@@ -29,17 +29,34 @@ export function withPaging(command: Command): Command {
     .option('--all', 'all of them, page by page')
 }
 
+/** The pages of a list to its end, from `cursor` on. */
+export async function* pages(client: ApiClient, path: string, query: Query): AsyncGenerator<AnswerPage> {
+  let cursor = query.cursor
+  do {
+    const page = pageOf(await client.get(path, { ...query, limit: query.limit ?? limitMax, cursor }))
+    yield page
+    cursor = page.next ?? undefined
+  } while (cursor !== undefined)
+}
+
+/** Everything of a list that has an end: it is kept in memory. */
+export async function allItems(client: ApiClient, path: string, query: Query): Promise<readonly Row[]> {
+  const items: Row[] = []
+  for await (const page of pages(client, path, query)) items.push(...page.items)
+  return items
+}
+
 /** Prints a list of the API; with `--all` it follows the cursors to the end. */
 export async function printPages(terminal: Terminal, client: ApiClient, listing: Listing): Promise<void> {
   const { path, query, options, columns, whenEmpty } = listing
   const printer = new ListPrinter(terminal, options.output, columns)
   const limit = options.limit ?? (options.all ? limitMax : limitDefault)
-  let cursor = options.cursor
-  do {
-    const page = pageOf(await client.get(path, { ...query, limit, cursor }))
+  let next: string | null = null
+  for await (const page of pages(client, path, { ...query, limit, cursor: options.cursor })) {
     printer.add(page.items)
-    cursor = page.next ?? undefined
-  } while (options.all && cursor !== undefined)
+    next = page.next
+    if (!options.all) break
+  }
   printer.end(whenEmpty)
-  if (cursor !== undefined) terminal.say(`there are more: --all, or --cursor ${cursor}`)
+  if (next !== null) terminal.say(`there are more: --all, or --cursor ${next}`)
 }

@@ -1,20 +1,28 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
+import { addDispatch } from './dispatch.ts'
+import { addDoctor } from './doctor.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
+import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addMigrate } from './migrate.ts'
 import { addSend } from './send.ts'
+import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
+import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
 import type { Terminal } from './terminal.ts'
+import { addUpkeep } from './upkeep.ts'
 
 const afterHelp = `
 Without a command it starts the server. The other commands speak to a running one:
   POSTHORN_URL      where it is (default http://127.0.0.1:4800)
   POSTHORN_API_KEY  its key, if it has one
+Both can stand in a file as "url" and "apiKey", named by --config or POSTHORN_CONFIG.
 
 Data goes to stdout, messages go to stderr.
 Exit codes: 0 it worked · 1 it failed · 2 wrong usage or configuration
@@ -28,7 +36,14 @@ Try:
 /** Runs one command line to its end and answers the exit code. Never throws. */
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
-    await buildProgram(terminal).parseAsync(withDefaultCommand(args), { from: 'user' })
+    const env: Record<string, string | undefined> = { ...terminal.env }
+    const program = buildProgram({ ...terminal, env })
+    // The flag wins over the environment; every command finds it in the same place.
+    program.hook('preAction', (_, command) => {
+      const { config } = command.opts()
+      if (typeof config === 'string') env.POSTHORN_CONFIG = config
+    })
+    await program.parseAsync(withDefaultCommand(args), { from: 'user' })
     return exitCodes.ok
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
@@ -49,7 +64,8 @@ function withDefaultCommand(args: readonly string[]): readonly string[] {
   return isForProgram ? args : ['start', ...args]
 }
 
-function buildProgram(terminal: Terminal): Command {
+/** Every command and option there is. */
+export function buildProgram(terminal: Terminal): Command {
   const program = new Command('posthorn')
     .description('Accepts events, keeps them, and delivers each one: with retries, order and dead letters.')
     .version(versionOf(), '-V, --version')
@@ -60,10 +76,38 @@ function buildProgram(terminal: Terminal): Command {
       writeErr: (text) => terminal.say(text.trimEnd().replace(/^error: /, 'posthorn: ')),
     })
     .addHelpText('after', afterHelp)
-  for (const add of [addStart, addSend, addEndpoints, addEvents, addDeliveries, addSink, addMigrate, addConfig]) {
+  for (const add of [
+    addStart,
+    addSend,
+    addEndpoints,
+    addSources,
+    addEvents,
+    addDeliveries,
+    addSink,
+    addSimulate,
+    addMigrate,
+    addConfig,
+    addUpkeep,
+    addDispatch,
+    addDoctor,
+    addCompletion,
+  ]) {
     add(program, terminal)
   }
+  addConfigFile(program)
+  addExamples(program)
   return program
+}
+
+/** Commands that speak to no server. */
+const serverless = ['sink', 'completion']
+
+/** Whoever speaks to a server may be told by a file which one. */
+function addConfigFile(command: Command): void {
+  for (const below of command.commands) addConfigFile(below)
+  const hasIt = command.options.some(({ long }) => long === '--config')
+  if (command.commands.length > 0 || hasIt || serverless.includes(command.name())) return
+  command.option('--config <file>', 'read POSTHORN_URL and POSTHORN_API_KEY from a JSON file ("url", "apiKey")')
 }
 
 function versionOf(): string {

@@ -25,13 +25,6 @@ type SendOptions = EventFields &
   }>
 
 const timeoutMsDefault = 60_000
-const afterHelp = `
-Examples:
-  posthorn send order.created '{"id":1}' --key order-1 --wait
-  jq -c . order.json | posthorn send order.created -
-  posthorn send --batch --file events.ndjson          each line is an event: {"type":"order.created","data":{…}}
-  posthorn send order.created --batch < orders.ndjson  each line is the data of one event
-  posthorn send image.new --raw --content-type image/png --file cat.png`
 
 export function addSend(program: Command, terminal: Terminal): void {
   const send = program
@@ -49,7 +42,6 @@ export function addSend(program: Command, terminal: Terminal): void {
     .option('--content-type <type>', 'content type of the raw bytes (default application/octet-stream)')
     .option('--wait', 'wait until every delivery is settled; fails if one is a dead letter')
     .option('--timeout <duration>', 'how long to wait (default 60s)', durationMs)
-    .addHelpText('after', afterHelp)
   withFormat(send).action((type: string | undefined, data: string | undefined, options: SendOptions) =>
     runSend(terminal, type, data, options),
   )

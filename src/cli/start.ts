@@ -29,6 +29,7 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   if (config.allowPrivate.length === 0) {
     terminal.say('endpoints on this machine are refused; to deliver to a sink here: --allow-private 127.0.0.1/32')
   }
+  if (config.paused) terminal.say('all delivery is paused; when it may begin: posthorn dispatch resume')
   saveCompiled()
   const signal = await stopped
   terminal.say(`${signal}: stopping; once more to leave at once`)

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type DeliveryStatus, isSettled } from '../core/delivery.ts'
 import type { ApiClient } from '../server/client.ts'
-import { rowOf, rowsOf } from './answers.ts'
+import { rowOf } from './answers.ts'
 import { CommandFailed } from './failure.ts'
+import { allItems } from './listing.ts'
 import { counted, type Format, printItem, type Row, statusColour, textOf } from './output.ts'
 import { printable, type Terminal } from './terminal.ts'
 
@@ -17,8 +18,7 @@ export async function waitForDeliveries(terminal: Terminal, client: ApiClient, w
   const endsAt = performance.now() + timeoutMs
   const printed = new Set<unknown>()
   for (let pollMs = firstPollMs; ; pollMs = Math.min(pollMs * 1.5, slowestPollMs)) {
-    const event = rowOf(await client.get(`/v1/events/${encodeURIComponent(eventId)}`))
-    const deliveries = rowsOf(event.deliveries)
+    const deliveries = await allItems(client, '/v1/deliveries', { event: eventId })
     for (const delivery of deliveries) {
       if (!isSettled(delivery.status as DeliveryStatus) || printed.has(delivery.id)) continue
       printed.add(delivery.id)
@@ -26,7 +26,10 @@ export async function waitForDeliveries(terminal: Terminal, client: ApiClient, w
     }
     const open = deliveries.filter(({ status }) => !isSettled(status as DeliveryStatus))
     const leftMs = endsAt - performance.now()
-    if (open.length === 0 || leftMs <= 0) return finish(terminal, event, open, waiting)
+    if (open.length === 0 || leftMs <= 0) {
+      if (format === 'json') await printEvent(terminal, client, eventId, deliveries)
+      return finish(terminal, deliveries, open, waiting)
+    }
     await sleep(Math.min(pollMs, leftMs))
   }
 }
@@ -44,9 +47,23 @@ function describe(terminal: Terminal, delivery: Row): string {
   return `${textOf(id)}  ${word}  ${textOf(endpointId)}  ${tries}${why === '' ? '' : `  ${printable(why)}`}`
 }
 
-function finish(terminal: Terminal, event: Row, open: readonly Row[], { format, timeoutMs }: Waiting): void {
-  if (format === 'json') printItem(terminal, format, event)
-  const dead = rowsOf(event.deliveries).filter(({ status }) => status === 'failed' || status === 'dead_letter')
+async function printEvent(
+  terminal: Terminal,
+  client: ApiClient,
+  eventId: string,
+  deliveries: readonly Row[],
+): Promise<void> {
+  const event = rowOf(await client.get(`/v1/events/${encodeURIComponent(eventId)}`))
+  printItem(terminal, 'json', { ...event, deliveries })
+}
+
+function finish(
+  terminal: Terminal,
+  deliveries: readonly Row[],
+  open: readonly Row[],
+  { format, timeoutMs }: Waiting,
+): void {
+  const dead = deliveries.filter(({ status }) => status === 'failed' || status === 'dead_letter')
   for (const delivery of open) if (format === 'table') terminal.print(describe(terminal, delivery))
   const problems = [
     ...(open.length > 0 ? [`${counted(open.length, 'delivery')} not settled within ${timeoutMs / 1000} s`] : []),

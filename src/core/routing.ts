@@ -8,6 +8,21 @@ export function eventTypeProblem(type: string): string | null {
   return lengthProblem(type) ?? (type.split('.').every((part) => segment.test(part)) ? null : `must be ${allowed}`)
 }
 
+/** What Posthorn tells of itself has types that begin so; nobody else sends them. */
+const ownTypePrefix = 'posthorn.'
+
+/** Whether an event of this type is one of Posthorn's own notifications. */
+export function isOwnType(type: string): boolean {
+  return type.startsWith(ownTypePrefix)
+}
+
+/** Why nobody may send an event of this type; null when they may. */
+export function sentTypeProblem(type: string): string | null {
+  const problem = eventTypeProblem(type)
+  if (problem !== null || !isOwnType(type)) return problem
+  return `must not begin with ${ownTypePrefix}: such events are Posthorn's own notifications`
+}
+
 /** Why this cannot be one of an endpoint's `types`; null when it can. */
 export function typePatternProblem(pattern: string): string | null {
   const isPattern = pattern.split('.').every((part) => part === '*' || segment.test(part))
@@ -16,9 +31,18 @@ export function typePatternProblem(pattern: string): string | null {
 
 /**
  * Says which types an endpoint wants. A `*` stands for one segment, as the last one for all that remain (at least one),
- * so `*` alone is everything. Compiled once: this runs for every event and endpoint.
+ * so `*` alone is everything. Posthorn's own notifications are wanted only by a pattern that begins as they do: who
+ * wants all of their own events has not asked for ours. Compiled once: this runs for every event and endpoint.
  */
 export function typeMatcher(patterns: readonly string[]): (type: string) => boolean {
+  const ownPatterns = patterns.filter(isOwnType)
+  const wants = matcherOf(patterns)
+  if (ownPatterns.length === 0) return (type) => !isOwnType(type) && wants(type)
+  const wantsOwn = matcherOf(ownPatterns)
+  return (type) => (isOwnType(type) ? wantsOwn(type) : wants(type))
+}
+
+function matcherOf(patterns: readonly string[]): (type: string) => boolean {
   if (patterns.includes('*')) return () => true
   const words = new Set(patterns.filter((pattern) => !hasWildcard(pattern)))
   const wildcards = patterns.filter(hasWildcard).map(expressionOf)

@@ -1,5 +1,4 @@
 import type { Attempt } from '../core/attempt.ts'
-import type { Breaker } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
@@ -7,8 +6,7 @@ import { retryAfterMsMax } from '../core/failure-classifier.ts'
 import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
-import type { Claim, Store } from '../store/store.ts'
-import type { Transport } from '../transports/transport.ts'
+import type { Claim, Condition, Store } from '../store/store.ts'
 import { tryOnce } from './attempt.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import type { Catalogue } from './catalogue.ts'
@@ -24,12 +22,12 @@ import { reportUntried } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
 import { StuckLanes } from './stuck-lanes.ts'
-import { TransportSet } from './transport-set.ts'
+import type { TransportSet } from './transport-set.ts'
 
 export type DispatcherParts = Readonly<{
   store: Store
   catalogue: Catalogue
-  transports: readonly Transport[]
+  transport: TransportSet
   clock: Clock
   random: () => number
   log: Logger
@@ -40,6 +38,8 @@ export type DispatcherParts = Readonly<{
   laneStuckMs: number
   triesMax: number
   memoryBytesMax: number
+  /** Begin with everything waiting. */
+  paused?: boolean
 }>
 
 const resyncEveryMs = 30_000
@@ -53,7 +53,6 @@ const resyncEveryMs = 30_000
 export class Dispatcher {
   readonly settling: Settler
   readonly #parts: DispatcherParts
-  readonly #transport: TransportSet
   readonly #works = new Map<string, EndpointWork>()
   readonly #memory: Memory
   readonly #conditions: Conditions
@@ -63,13 +62,14 @@ export class Dispatcher {
   readonly #drain: Drain
   readonly #stopping = new AbortController()
   #stopped: Promise<void> | null = null
+  #paused: boolean
   /** Reservations whose events are being written. */
   #expected = 0
   #resync: NodeJS.Timeout | null = null
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
-    this.#transport = new TransportSet(parts.transports)
+    this.#paused = parts.paused ?? false
     const { store, log, clock, notices } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions(store, log)
@@ -81,7 +81,6 @@ export class Dispatcher {
     this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
     this.#loop = new Loop({
       ...parts,
-      transport: this.#transport,
       settler: this.settling,
       memory: this.#memory,
       conditions: this.#conditions,
@@ -95,15 +94,14 @@ export class Dispatcher {
   }
 
   async start(): Promise<void> {
-    const { store, catalogue, clock } = this.#parts
+    const { store, catalogue, transport, clock, log } = this.#parts
     const now = clock.steady()
     const conditions = await this.#conditions.load()
     const endpoints = catalogue.list()
     for (const endpoint of endpoints) {
       const condition = conditions.get(endpoint.id) ?? freshCondition(endpoint.id)
-      const work = new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now)
-      work.served = this.#transport.serves(endpoint)
-      this.#works.set(endpoint.id, work)
+      this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
+      this.#put(endpoint)
     }
     const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
     const tooFar = (endpoint: Endpoint) => ({ latestDueAt: latestDueAt(endpoint), untriedDueAt: now })
@@ -112,14 +110,14 @@ export class Dispatcher {
       if (change.kind === 'put') this.#put(change.endpoint)
       else this.#remove(change.endpoint.id)
     })
-    this.#transport.onServing((endpointId) => this.#serve(endpointId))
+    transport.onServing((endpointId) => {
+      const work = this.#works.get(endpointId)
+      if (work !== undefined) this.#put(work.endpoint)
+    })
     await this.#readBacklog()
     this.#leases.start()
-    this.#resync = setInterval(
-      () => this.#readBacklog().catch((err) => this.#parts.log.warn({ err }, 'backlog.not_read')),
-      resyncEveryMs,
-    )
-    this.#resync.unref()
+    const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
+    this.#resync = setInterval(resync, resyncEveryMs).unref()
   }
 
   /** Takes nothing new, lets what is under way finish within the grace time, and gives the rest back untried. */
@@ -183,7 +181,7 @@ export class Dispatcher {
 
   // ── What people ask ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  conditionOf(endpointId: string): Readonly<{ breaker: Breaker; heldUntil: number | null }> {
+  conditionOf(endpointId: string): Condition {
     return this.#works.get(endpointId)?.condition ?? freshCondition(endpointId)
   }
 
@@ -193,11 +191,23 @@ export class Dispatcher {
     return { inFlight: this.#loop.inFlight, queued, bytes: this.#memory.used }
   }
 
+  /** Whether nothing is delivered: events are taken in, and wait. */
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  /** Tries under way come to their end, and no further one begins. */
+  set paused(paused: boolean) {
+    this.#paused = paused
+    this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
+    for (const work of this.#works.values()) work.halted = paused
+    this.#loop.lookAtAll(this.#works.values())
+  }
+
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
     const event = this.#parts.composeTest(endpoint, content)
     const parcel = { event, endpoint, deliveryId: event.id.replace('evt_', 'dlv_'), attempt: 1 }
-    const parts = { transport: this.#transport, clock: this.#parts.clock }
-    return (await tryOnce(parts, parcel, this.#stopping.signal)).attempt
+    return (await tryOnce(this.#parts, parcel, this.#stopping.signal)).attempt
   }
 
   retry(deliveryId: string): Promise<RetryAnswer> {
@@ -267,18 +277,11 @@ export class Dispatcher {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
     const before = work.condition
+    work.halted = this.#paused
     work.adopt(endpoint)
-    work.served = this.#transport.serves(endpoint)
+    work.served = this.#parts.transport.serves(endpoint)
     this.#conditions.note(before, work.condition)
     this.#works.set(endpoint.id, work)
-    this.#loop.look(work)
-  }
-
-  /** Somebody who takes this endpoint's deliveries came or went. */
-  #serve(endpointId: string): void {
-    const work = this.#works.get(endpointId)
-    if (work === undefined) return
-    work.served = this.#transport.serves(work.endpoint)
     this.#loop.look(work)
   }
 

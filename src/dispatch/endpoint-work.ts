@@ -38,6 +38,8 @@ export class EndpointWork implements Sleeper, Holder {
   leaving = false
   /** When we saw the first of its failures since the last good try, whatever was known before the start. */
   failuresSeenFrom: number | null = null
+  /** All delivery is paused by a person, not only this endpoint's. */
+  halted = false
   /** The rate limit has no token before this instant, and a timer runs for it. */
   pacedUntil: number | null = null
   #bucket: Bucket
@@ -68,7 +70,8 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get serving(): boolean {
-    return this.served && this.endpoint.status === 'active' && !this.removed && !this.leaving
+    const isWanted = this.endpoint.status === 'active' && !this.removed && !this.leaving
+    return isWanted && this.served && !this.halted
   }
 
   /** What breaker and hold allow now. */

@@ -1,10 +1,11 @@
 import type { Clock } from '../core/clock.ts'
+import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
-import { type Replay, type ReplayVerb, replayAfter, type Selection } from '../core/replay.ts'
+import { type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
-import type { Store } from '../store/store.ts'
+import type { DeliveryRecord, Store } from '../store/store.ts'
 import type { Catalogue } from './catalogue.ts'
 
 /** What the dispatcher does for a replay. */
@@ -26,6 +27,8 @@ export type ReplayParts = Readonly<{
 }>
 
 export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
+
+export type ReplayPreview = Readonly<{ matched: number; sample: readonly DeliveryRecord[] }>
 
 export type ReplayChange =
   | Readonly<{ kind: 'changed'; replay: Replay }>
@@ -58,6 +61,8 @@ const timerMsMax = 60_000
 const runningMax = 100
 const creditMs = 1_000
 const readsMax = 3
+/** Deliveries that a preview shows. */
+export const sampleMax = 10
 
 /**
  * Runs replay jobs: a step of one, then a step of the next. The store has the truth about each job and moves its
@@ -92,6 +97,17 @@ export class ReplayRunner {
     this.#stopped = true
     this.#wake()
     await this.#running
+  }
+
+  /** What a job of this kind would bring back: how many, and the newest of those that exist. Nothing is done. */
+  async preview({ selection, tenant }: Pick<Replay, 'selection' | 'tenant'>): Promise<ReplayPreview> {
+    const { store } = this.#parts
+    const filter = existing(selection)
+    const own = tenant === null ? filter : { ...filter, tenant }
+    const matched = await store.countSelection(selection, tenant)
+    const isMissing = selection.kind === 'recover' && selection.only === 'missing'
+    const page = isMissing ? null : await store.listDeliveries({ ...own, limit: sampleMax })
+    return { matched, sample: page?.items ?? [] }
   }
 
   async create(request: ReplayRequest): Promise<Replay> {
@@ -231,6 +247,13 @@ export class ReplayRunner {
 
 function makesDeliveries(selection: Selection): selection is Extract<Selection, { kind: 'recover' }> {
   return selection.kind === 'recover' && selection.only !== 'failed'
+}
+
+/** Those that are deliveries already. */
+function existing(selection: Selection): DeliveryFilter {
+  if (selection.kind === 'deliveries') return replayable(selection.filter)
+  const { endpointId, since: from, only } = selection
+  return replayable({ endpointId, from, statuses: only === 'all' ? ['delivered', ...deadStatuses] : deadStatuses })
 }
 
 function summaryOf({ id: replayId, status, matched, replayed, failed }: Replay): Record<string, unknown> {

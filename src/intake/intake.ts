@@ -49,6 +49,8 @@ export type IntakeParts = Readonly<{
   notices: Notices
   /** Bytes of events that may wait for their commit; beyond it the intake is full. */
   waitingBytesMax: number
+  /** Told how long it took to keep what came in one call. */
+  onAccepted?: (tookMs: number) => void
 }>
 
 const deliveriesPerBatchMax = 100_000
@@ -84,12 +86,14 @@ export class Intake {
     }
     const planned = inputs.map((input) => this.#plan(input))
     this.#waitingBytes += bytes
+    const startedAt = performance.now()
     try {
       const appended = await this.#parts.store.append(planned.map((plan) => plan.arrival))
       if (appended.kind === 'conflict') {
         for (const plan of planned) this.#forgoAll(plan)
         return { kind: 'key_reused', indexes: appended.conflicts }
       }
+      this.#parts.onAccepted?.(performance.now() - startedAt)
       this.#handOver(planned, appended.items)
       const items = appended.items.map(({ eventId, deliveries, duplicate }) => ({ id: eventId, deliveries, duplicate }))
       return { kind: 'accepted', items }

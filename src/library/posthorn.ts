@@ -1,4 +1,4 @@
-import { openPipeline, type Pipeline, serve } from '../app.ts'
+import { type App, openPipeline, type Pipeline, serve } from '../app.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Notice } from '../core/notice.ts'
 import type { Handler } from '../engines/engine.ts'
@@ -9,8 +9,7 @@ import { Deliveries, Events } from './records.ts'
 import { type Handle, Registrations } from './registrations.ts'
 import { type BatchEvent, batchInputs, eventInput, type SendOptions, type Sent, sentItems } from './sending.ts'
 
-type Server = Awaited<ReturnType<typeof serve>>
-type Closing = Readonly<{ pipeline: Pipeline; server: Server | null }>
+type Closing = Readonly<{ pipeline: Pipeline; server: App | null }>
 
 /** Opens Posthorn inside of this process. Nothing listens unless `serve` says so. */
 export async function openPosthorn(options: PosthornOptions = {}): Promise<Posthorn> {
@@ -100,9 +99,7 @@ export class Posthorn implements AsyncDisposable {
 
   async #close(): Promise<void> {
     const { pipeline, server } = this.#parts
-    pipeline.intake.stop()
-    await server?.stop()
-    await pipeline.stop()
+    await (server ?? pipeline).stop()
   }
 
   async #accept(inputs: Parameters<Pipeline['intake']['accept']>[0], signal?: AbortSignal): Promise<readonly Sent[]> {

@@ -3,6 +3,7 @@ import { deliveryStatuses } from '../core/delivery.ts'
 import { endpointKinds, endpointStatuses, orderings } from '../core/endpoint.ts'
 import { outcomeKinds, reasons } from '../core/outcome.ts'
 import { presetNames } from '../core/retry-policy.ts'
+import { providers } from '../core/source.ts'
 
 // What the API answers with, for the OpenAPI document and for the tests that hold every answer against it. Nothing is
 // checked by these while serving: what a route shows is made by hand (shown.ts) and fast.
@@ -36,6 +37,10 @@ export const problemShown = z
 export const acceptedShown = z
   .strictObject({ id: idShown('evt'), deliveries: z.int().min(0), duplicate: z.boolean() })
   .meta({ id: 'Accepted', description: 'The event is on disk.' })
+
+export const inboundAccepted = z
+  .strictObject({ id: idShown('evt'), duplicate: z.boolean() })
+  .meta({ id: 'Received', description: 'The event is on disk; a duplicate has the id of the first.' })
 
 const eventFacts = {
   id: idShown('evt'),
@@ -91,6 +96,10 @@ export const eventSummary = z
 export const eventAnswer = z
   .strictObject({
     ...eventFacts,
+    request: z
+      .strictObject({ source: z.string(), method: z.string(), query: z.string(), headers: headersShown })
+      .nullable()
+      .meta({ description: 'How it came in, if a source took it in.' }),
     deliveries: z.array(deliveryAnswer).meta({ description: 'The newest 500.' }),
     deliveriesNext: z
       .string()
@@ -125,6 +134,14 @@ const breakerShown = z.strictObject({
   whenOpen: z.enum(['park', 'fail']),
 })
 
+export const conditionAnswer = z.strictObject({
+  state: z.enum(['closed', 'open', 'half_open']),
+  until: instantShown.nullable().meta({ description: 'When an open breaker lets a probe through.' }),
+  failures: z.int().min(0).meta({ description: 'In a row, while it is closed.' }),
+  heldUntil: instantShown.nullable().meta({ description: 'The endpoint asked for no tries before.' }),
+  failingSince: instantShown.nullable().meta({ description: 'Nothing but failures since then.' }),
+})
+
 const endpointFields = {
   id: idShown('ep'),
   tenant: z.string(),
@@ -141,12 +158,15 @@ const endpointFields = {
   breaker: z.union([z.literal(false), breakerShown]),
   classify: z.record(z.string(), z.enum(['permanent', 'retryable'])),
   headers: headersShown,
+  disableAfter: z
+    .union([z.literal(false), durationShown])
+    .optional()
+    .meta({ description: 'Of http endpoints.' }),
   status: z.enum(endpointStatuses),
   statusReason: z.string().nullable(),
   createdAt: instantShown,
   updatedAt: instantShown,
-  breakerState: z.enum(['closed', 'open', 'half_open']),
-  heldUntil: instantShown.nullable(),
+  condition: conditionAnswer,
 }
 export const endpointAnswer = z.strictObject(endpointFields).meta({ id: 'Endpoint' })
 
@@ -155,3 +175,37 @@ export const endpointWithSecret = z
   .strictObject({ ...endpointFields, secret: secretShown })
   .meta({ id: 'EndpointWithSecret' })
 export const secretAnswer = z.strictObject({ secret: secretShown })
+
+const sourceFields = {
+  id: idShown('src'),
+  name: z.string(),
+  path: z.string().meta({ description: 'Where the provider sends to.' }),
+  tenant: z.string(),
+  provider: z.enum(providers),
+  description: z.string(),
+  type: z.string(),
+  key: z.string().nullable(),
+  tolerance: durationShown,
+  bodyBytesMax: z.int(),
+  contentTypes: z.array(z.string()).nullable(),
+  url: z.string().nullable(),
+  hmac: z
+    .strictObject({
+      header: z.string(),
+      algorithm: z.enum(['sha1', 'sha256', 'sha512']),
+      encoding: z.enum(['hex', 'base64']),
+      prefix: z.string(),
+      timestampHeader: z.string().nullable(),
+      idHeader: z.string().nullable(),
+    })
+    .nullable(),
+  createdAt: instantShown,
+  updatedAt: instantShown,
+}
+export const sourceAnswer = z.strictObject(sourceFields).meta({ id: 'Source' })
+
+const sourceSecret = z.string().nullable().meta({ description: 'null for the provider none.' })
+export const sourceWithSecret = z
+  .strictObject({ ...sourceFields, secret: sourceSecret })
+  .meta({ id: 'SourceWithSecret' })
+export const sourceSecretAnswer = z.strictObject({ secret: sourceSecret })

@@ -8,6 +8,7 @@ import { defaultTenant } from '../core/event.ts'
 import type { Classification } from '../core/failure-classifier.ts'
 import { eventTypeLengthMax, typePatternProblem } from '../core/routing.ts'
 import { parseSecret } from '../core/signature.ts'
+import { breakerSchema } from './breaker-schema.ts'
 import { jsonSchemaOf } from './json-schema.ts'
 import { type Presets, retrySchema, retryShown } from './retry-schema.ts'
 import {
@@ -51,29 +52,20 @@ function changeableFields(presets: Presets) {
       .optional(),
     timeout: duration(secondMs, 300 * secondMs).optional(),
     retry: retrySchema(presets).optional(),
-    breaker: breaker.optional(),
+    breaker: breakerSchema.optional(),
     classify: classify.optional(),
+    disableAfter: disableAfter.optional(),
     headers,
   }
 }
 
-const breakerFields = closedObject({
-  threshold: wholeNumber(1, 1_000).default(defaultBreaker.threshold),
-  cooldown: duration(secondMs, 24 * hourMs).default(defaultBreaker.cooldownMs),
-  whenOpen: choice(['park', 'fail']).default(defaultBreaker.whenOpen),
-})
-
-const breaker = z
-  .unknown()
-  .transform((input, context) => {
-    if (input === false) return null
-    const parsed = breakerFields.safeParse(input)
-    if (parsed.success)
-      return { threshold: parsed.data.threshold, cooldownMs: parsed.data.cooldown, whenOpen: parsed.data.whenOpen }
-    context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
-    return z.NEVER
+const disableAfterMsMax = 365 * 24 * hourMs
+const disableAfter = z
+  .union([z.literal(false), duration(hourMs, disableAfterMsMax)], {
+    error: says(`must be false, or a duration from 1h to ${formatDuration(disableAfterMsMax)}`),
   })
-  .meta(jsonSchemaOf(z.union([z.literal(false), breakerFields])))
+  .transform((value) => (value === false ? null : value))
+  .meta({ description: 'With nothing but failures for this long the endpoint is disabled; false: never.' })
 
 const classifiedStatus = /^(?:[45]xx|[1-5]\d\d)$/
 const classified = choice(['permanent', 'retryable'])
@@ -154,6 +146,7 @@ export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now:
   return {
     ...endpoint,
     ...(endpoint.kind === 'http' && change.url !== undefined && { url: change.url }),
+    ...(endpoint.kind === 'http' && change.disableAfter !== undefined && { disableAfterMs: change.disableAfter }),
     description: change.description ?? endpoint.description,
     types: change.types ?? endpoint.types,
     ordering: change.ordering ?? endpoint.ordering,
@@ -206,11 +199,16 @@ export function endpointShown(endpoint: Endpoint) {
     },
     classify: endpoint.classify,
     headers: endpoint.headers,
+    ...(endpoint.kind === 'http' && { disableAfter: disableAfterShown(endpoint.disableAfterMs) }),
     status: endpoint.status,
     statusReason: endpoint.statusReason,
     createdAt: new Date(endpoint.createdAt).toISOString(),
     updatedAt: new Date(endpoint.updatedAt).toISOString(),
   }
+}
+
+function disableAfterShown(ms: number | null): string | false {
+  return ms === null ? false : formatDuration(ms)
 }
 
 function urlProblem(text: string): string | null {

@@ -2,27 +2,27 @@ import type { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
-import { eventTypeProblem } from '../core/routing.ts'
+import { sentTypeProblem } from '../core/routing.ts'
 import { type EventInput, idempotencyKeptMs, tenantScope } from '../intake/intake.ts'
 import { type Member, type Range, stringAt, valueAt } from '../intake/json-scan.ts'
 import { plainValue } from './json.ts'
 import { type FieldError, Problem, validationProblem } from './problem.ts'
 import {
   closedObject,
-  eventType,
   fieldErrors,
   headers,
   key,
   keyProblem,
   readHeaders,
   says,
+  sentType,
   tenant,
   tenantProblem,
 } from './schemas.ts'
 
 /** What `POST /v1/events` takes. `data` is any JSON and travels as bytes, so that the schema only asks for its presence. */
 export const eventSchema = closedObject({
-  type: eventType,
+  type: sentType,
   data: z.unknown().refine((data) => data !== undefined, { error: says('is required') }),
   key: key.nullish(),
   tenant: tenant.optional(),
@@ -103,7 +103,7 @@ const goodTypesMax = 1_000
 
 export function isEventType(type: string): boolean {
   if (goodTypes.has(type)) return true
-  if (eventTypeProblem(type) !== null) return false
+  if (sentTypeProblem(type) !== null) return false
   if (goodTypes.size >= goodTypesMax) goodTypes.clear()
   goodTypes.add(type)
   return true

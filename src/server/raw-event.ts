@@ -1,6 +1,6 @@
 import type { Buffer } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
-import { eventTypeProblem } from '../core/routing.ts'
+import { sentTypeProblem } from '../core/routing.ts'
 import type { EventInput } from '../intake/intake.ts'
 import type { CloudEvent } from './cloudevents.ts'
 import { inputOf, requestFacts } from './event-reader.ts'
@@ -28,7 +28,7 @@ export function rawInput({ headers, body, type, key, tenant, cloudEvent }: RawEv
   }
   const errors: FieldError[] = []
   const add = (path: string, message: string | null) => message !== null && errors.push({ path, message })
-  add('type', eventTypeProblem(event.type))
+  add('type', sentTypeProblem(event.type))
   if (event.key !== null) add('key', keyProblem(event.key))
   if (errors.length > 0) throw validationProblem(errors)
   const facts = requestFacts(headers)

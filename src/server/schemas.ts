@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
-import { eventTypeLengthMax, eventTypeProblem } from '../core/routing.ts'
+import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
 import { type FieldError, validationProblem } from './problem.ts'
 
@@ -111,6 +111,12 @@ export const eventType = checkedText(eventTypeProblem).meta({
   maxLength: eventTypeLengthMax,
   examples: ['order.created'],
 })
+/** Of an event that somebody sends: Posthorn's own types are not for them. */
+export const sentType = checkedText(sentTypeProblem).meta({
+  pattern: String.raw`^(?!posthorn\.)[A-Za-z0-9_:/-]+(\.[A-Za-z0-9_:/-]+)*$`,
+  maxLength: eventTypeLengthMax,
+  examples: ['order.created'],
+})
 export const key = checkedText(keyProblem).meta({ minLength: 1, maxLength: keyBytesMax })
 export const tenant = checkedText(tenantProblem).meta({ pattern: tenantPattern.source, examples: ['acme'] })
 
@@ -155,7 +161,7 @@ export const pageLimitMax = 500
 const pageLimitDefault = 50
 
 const instantError = says('must be an instant like 2026-01-31T12:00:00Z')
-const instant = z
+export const instant = z
   .string({ error: instantError })
   .refine((text) => /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text), {
     error: instantError,

@@ -1,6 +1,6 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Event } from '../core/event.ts'
-import type { DeliveryRecord, EventSummary } from '../store/store.ts'
+import type { Condition, DeliveryRecord, EventSummary } from '../store/store.ts'
 
 // Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
 
@@ -42,7 +42,8 @@ export function summaryShown(event: EventSummary) {
 }
 
 export function eventShown(event: Event, deliveries: readonly DeliveryRecord[]) {
-  return { ...factsShown(event), size: event.body.length, deliveries: deliveries.map(deliveryShown) }
+  const { request, body } = event
+  return { ...factsShown(event), request, size: body.length, deliveries: deliveries.map(deliveryShown) }
 }
 
 function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
@@ -54,6 +55,16 @@ function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
     receivedAt: instant(event.receivedAt),
     contentType: event.contentType,
     headers: event.headers,
+  }
+}
+
+export function conditionShown({ breaker, heldUntil, failingSince }: Omit<Condition, 'endpointId'>) {
+  return {
+    state: breaker.state,
+    until: breaker.state === 'open' ? instant(breaker.until) : null,
+    failures: breaker.state === 'closed' ? breaker.failures : 0,
+    heldUntil: instant(heldUntil),
+    failingSince: instant(failingSince),
   }
 }
 

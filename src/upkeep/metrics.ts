@@ -1,120 +1,126 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { Notice } from '../core/notice.ts'
+import type { NotificationType } from '../core/notification.ts'
 import type { Notices } from '../notices.ts'
+import { type OperatingView, type WatchedGauges, watchLoad, watchOperating } from './gauges.ts'
+import { tallied, timed } from './tally.ts'
+import type { UpkeepReport } from './upkeep.ts'
 
 /** Numbers about what has happened: every notice is a few additions. */
 export interface Metrics {
+  /** Events were taken in and are on disk, so many milliseconds after they had come. */
+  accepted(tookMs: number): void
+  /** One transaction with so many calls in it; `commitMs` is what its commit took, the sync of the disk included. */
+  batchWritten(batch: WrittenBatch): void
+  upkeepDone(report: UpkeepReport): void
+  notified(type: NotificationType): void
   /** Values that are read when somebody looks. */
   watch(gauges: WatchedGauges): void
+  watchOperating(view: OperatingView): void
   page(): Promise<string>
   readonly contentType: string
 }
 
-export type WatchedGauges = Readonly<{
-  inFlight: () => number
-  queued: () => number
-  intakeWaitingBytes: () => number
-  storeWritable: () => boolean
-}>
+export type WrittenBatch = Readonly<{ calls: number; commitMs: number }>
 
+const acceptSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
+const commitSeconds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1]
+const commitCalls = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 4_096]
 const attemptSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
-const endToEndSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 3_600, 86_400]
+const waitSeconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 3_600, 86_400]
 
 export function openMetrics(notices: Notices): Metrics {
   const register = new Registry()
-  const registers = [register]
+  // With them comes the delay of the event loop (nodejs_eventloop_lag_*).
   collectDefaultMetrics({ register })
-  const accepted = new Tally()
-  const attempts = new Tally()
-  const settled = new Tally()
-  counter(registers, 'posthorn_events_accepted_total', 'Events that are on disk.', accepted, null)
-  counter(registers, 'posthorn_attempts_total', 'Tries, by what they meant.', attempts, 'outcome')
-  counter(registers, 'posthorn_deliveries_settled_total', 'Deliveries that ended, by status.', settled, 'status')
-  const took = new Histogram({
-    name: 'posthorn_attempt_seconds',
-    help: 'How long tries took.',
-    buckets: attemptSeconds,
-    registers,
+  notices.subscribe(counting(register))
+  const calls = new Histogram({
+    name: 'posthorn_commit_calls',
+    help: 'Writes that share one commit.',
+    buckets: commitCalls,
+    registers: [register],
   })
-  const endToEnd = new Histogram({
-    name: 'posthorn_end_to_end_seconds',
-    help: 'From the arrival of an event to the end of a delivery.',
-    buckets: endToEndSeconds,
-    registers,
-  })
-  const count = (notice: Notice): void => {
+  const commit = timed(register, 'posthorn_commit_seconds', 'A commit, with the sync of the disk.', commitSeconds)
+  const notified = tallied(register, 'posthorn_notifications_total', 'Notifications, by type.', ['type'])
+  return {
+    contentType: register.contentType,
+    accepted: timed(register, 'posthorn_accept_seconds', 'From the call to the answer of the disk.', acceptSeconds),
+    batchWritten: (batch) => {
+      calls.observe(batch.calls)
+      commit(batch.commitMs)
+    },
+    upkeepDone: upkeepCounting(register),
+    notified: (type) => notified.add(type, 1),
+    watch: (gauges) => watchLoad(register, gauges),
+    watchOperating: (view) => watchOperating(register, view),
+    page: () => register.metrics(),
+  }
+}
+
+function counting(register: Registry): (notice: Notice) => void {
+  const accepted = tallied(register, 'posthorn_events_accepted_total', 'Events that are on disk.')
+  const attempts = tallied(register, 'posthorn_attempts_total', 'Tries, by what they meant and where they went.', [
+    'outcome',
+    'kind',
+  ])
+  const settled = tallied(register, 'posthorn_deliveries_settled_total', 'Deliveries that ended, by status.', [
+    'status',
+  ])
+  const reasons = tallied(register, 'posthorn_dead_letters_total', 'Deliveries that became dead letters, by reason.', [
+    'reason',
+  ])
+  const breakers = tallied(register, 'posthorn_breaker_changes_total', 'Changes of breakers, by new state.', ['to'])
+  const stuck = tallied(register, 'posthorn_lanes_stuck_total', 'Lanes that were held for too long by their head.')
+  const queued = timed(register, 'posthorn_queue_wait_seconds', 'From the acceptance to the first try.', waitSeconds)
+  const took = timed(register, 'posthorn_attempt_seconds', 'How long tries took.', attemptSeconds)
+  const endToEnd = timed(
+    register,
+    'posthorn_end_to_end_seconds',
+    'From the acceptance of an event to the end of a delivery.',
+    waitSeconds,
+  )
+  return (notice) => {
     switch (notice.kind) {
       case 'event.accepted':
         accepted.add('', 1)
         return
       case 'attempt.settled':
-        attempts.add(notice.outcome, 1)
-        took.observe(notice.tookMs / 1_000)
+        attempts.add(`${notice.outcome} ${notice.endpointKind}`, 1)
+        took(notice.tookMs)
+        if (notice.queuedMs !== null) queued(notice.queuedMs)
         if (notice.endToEndMs === null) return
         settled.add(notice.status, 1)
-        endToEnd.observe(notice.endToEndMs / 1_000)
+        endToEnd(notice.endToEndMs)
+        if (notice.reason !== null) reasons.add(notice.reason, 1)
         return
       case 'delivery.ended':
         settled.add(notice.status, 1)
+        reasons.add(notice.reason, 1)
         return
       case 'breaker.changed':
-      case 'endpoint.changed':
+        breakers.add(notice.to, 1)
+        return
       case 'lane.stuck':
+        stuck.add('', 1)
+        return
+      case 'endpoint.changed':
       case 'replay.changed':
         return
     }
   }
-  notices.subscribe(count)
-  return {
-    contentType: register.contentType,
-    watch: (gauges) => watch(registers, gauges),
-    page: () => register.metrics(),
-  }
 }
 
-/** Counts by name without making a label object for every call; the counter is told when somebody looks. */
-class Tally {
-  readonly #counts = new Map<string, number>()
-
-  add(name: string, count: number): void {
-    this.#counts.set(name, (this.#counts.get(name) ?? 0) + count)
-  }
-
-  /** What came since the last time. */
-  take(): [string, number][] {
-    const taken = [...this.#counts]
-    this.#counts.clear()
-    return taken
-  }
-}
-
-function counter(registers: Registry[], name: string, help: string, tally: Tally, label: string | null): void {
-  new Counter({
-    name,
-    help,
-    labelNames: label === null ? [] : [label],
-    registers,
-    collect() {
-      for (const [value, count] of tally.take()) this.inc(label === null ? {} : { [label]: value }, count)
-    },
-  })
-}
-
-function watch(registers: Registry[], gauges: WatchedGauges): void {
-  const rows: readonly (readonly [name: string, help: string, read: () => number])[] = [
-    ['posthorn_attempts_in_flight', 'Tries under way.', gauges.inFlight],
-    ['posthorn_deliveries_in_memory', 'Deliveries that wait in memory for a slot.', gauges.queued],
-    ['posthorn_intake_waiting_bytes', 'Events that wait for the disk.', gauges.intakeWaitingBytes],
-    ['posthorn_store_writable', '1 while the store keeps what is written.', () => Number(gauges.storeWritable())],
-  ]
-  for (const [name, help, read] of rows) {
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
+function upkeepCounting(register: Registry): (report: UpkeepReport) => void {
+  const runs = tallied(register, 'posthorn_upkeep_runs_total', 'Upkeep runs; skipped ones deleted nothing.', ['result'])
+  const expired = tallied(register, 'posthorn_upkeep_expired_total', 'Deliveries that waited for too long.')
+  const removed = tallied(register, 'posthorn_upkeep_removed_total', 'What was kept long enough, and is deleted.', [
+    'what',
+  ])
+  const freed = tallied(register, 'posthorn_upkeep_pages_freed_total', 'Pages given back to the file system.')
+  return (report) => {
+    runs.add(report.skipped ?? 'done', 1)
+    expired.add('', report.expired)
+    for (const what of ['deliveries', 'events', 'keys', 'replays'] as const) removed.add(what, report[what])
+    freed.add('', report.pagesFreed)
   }
 }

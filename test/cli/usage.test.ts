@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
+import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { configFlags } from '../../src/cli/config-flags.ts'
 import { nodeProblem, supportedNode } from '../../src/cli/node-version.ts'
 import { describeConfig, loadConfig } from '../../src/config.ts'
 import { posthorn } from './command.ts'
+import { folderFor } from './server.ts'
 
 const manifest = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8'))
 
@@ -113,6 +116,47 @@ describe('the command line', () => {
     assert.match(stderr, /POSTHORN_URL is not an http\(s\) address: localhost:4800/)
   })
 
+  describe('with a configuration file', () => {
+    const list = ['events', 'list']
+    test('finds the server and the key in it', async (t) => {
+      const seen: string[] = []
+      const server = createHttpServer((request, response) => {
+        seen.push(`${request.headers.authorization}`)
+        response.end('{"items":[],"next":null}')
+      }).listen(0, '127.0.0.1')
+      t.after(() => server.close())
+      await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      const config = path.join(folderFor(t), 'posthorn.json')
+      writeFileSync(config, JSON.stringify({ url: `http://127.0.0.1:${port}`, apiKey: 'from-the-file', port: 1 }))
+      const results = [
+        await posthorn([...list, '--config', config]),
+        await posthorn(list, { env: { POSTHORN_CONFIG: config } }),
+        await posthorn([...list, '--config', config], { env: { POSTHORN_API_KEY: 'mine', POSTHORN_CONFIG: 'none' } }),
+      ]
+      assert.deepEqual(
+        results.map(({ code }) => code),
+        [0, 0, 0],
+      )
+      assert.deepEqual(seen, ['Bearer from-the-file', 'Bearer from-the-file', 'Bearer mine'])
+    })
+
+    for (const [text, says] of [
+      ['{"url":', /posthorn\.json cannot be read as JSON/],
+      ['[]', /posthorn\.json must be a JSON object/],
+      ['{"url":4800}', /posthorn\.json: url must be a text/],
+      ['{"url":"localhost:4800"}', /url in the file is not an http\(s\) address/],
+    ] as const) {
+      test(`refuses ${text} with exit code 2`, async (t) => {
+        const config = path.join(folderFor(t), 'posthorn.json')
+        writeFileSync(config, text)
+        const { code, stderr } = await posthorn([...list, '--config', config])
+        assert.equal(code, 2)
+        assert.match(stderr, says)
+      })
+    }
+  })
+
   test('a file that is not there is named', async () => {
     const { code, stderr } = await posthorn(['send', 'a.b', '--file', 'no-such-file.json'])
     assert.equal(code, 1)
@@ -145,6 +189,11 @@ describe('the configuration', () => {
     const origin = (name: string) => rows.find((row) => row.name === name)?.origin
     assert.deepEqual(['port', 'host', 'logLevel'].map(origin), ['flag', 'env', 'default'])
     assert.doesNotMatch(stdout, /nobody-may-see/)
+  })
+
+  test('`--paused` alone is a yes', async () => {
+    const { stdout } = await posthorn(['config', 'show', '--paused', '-o', 'jsonl'])
+    assert.match(stdout, /"name":"paused".*"value":"yes","origin":"flag"/)
   })
 
   test('`config show` prints a table by default, a row for each setting', async () => {

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { eventTypeLengthMax, eventTypeProblem, typeMatcher, typePatternProblem } from '../../src/core/routing.ts'
+import {
+  eventTypeLengthMax,
+  eventTypeProblem,
+  isOwnType,
+  sentTypeProblem,
+  typeMatcher,
+  typePatternProblem,
+} from '../../src/core/routing.ts'
 
 test('accepts the types that people use and refuses the rest with the reason', () => {
   const good = ['a', 'order.created', 'com.example/order:v1.created', 'A-b_c', '1.2.3', 'x'.repeat(eventTypeLengthMax)]
@@ -90,4 +97,31 @@ test('agrees with the plain rule for all patterns and types', () => {
     }),
     { numRuns: 3_000 },
   )
+})
+
+test("Posthorn's own notifications go to those alone who name them", () => {
+  const rows: [string[], boolean][] = [
+    [['*'], false],
+    [['*.dead_letters'], false],
+    [['*.*'], false],
+    [['*', 'order.*'], false],
+    [['posthorn.*'], true],
+    [['posthorn.dead_letters'], true],
+    [['*', 'posthorn.*'], true],
+    [['order.*', 'posthorn.breaker.*'], false],
+  ]
+  for (const [patterns, wanted] of rows) {
+    assert.equal(typeMatcher(patterns)('posthorn.dead_letters'), wanted, patterns.join())
+  }
+  assert.ok(typeMatcher(['*', 'posthorn.*'])('order.created'))
+  assert.ok(!typeMatcher(['posthorn.*'])('order.created'))
+})
+
+test('nobody may send what looks like a notification', () => {
+  assert.match(sentTypeProblem('posthorn.dead_letters') ?? '', /must not begin with posthorn\./)
+  assert.match(sentTypeProblem('a b') ?? '', /letters, digits/)
+  for (const type of ['posthorn', 'posthorns.x', 'my.posthorn.x', 'order.created']) {
+    assert.equal(sentTypeProblem(type), null, type)
+    assert.ok(!isOwnType(type))
+  }
 })

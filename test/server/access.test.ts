@@ -114,7 +114,7 @@ describe('with an API key', () => {
 
   test('probes need no key', async () => {
     assert.equal((await served.call('GET', '/healthz')).json.status, 'ok')
-    assert.deepEqual((await served.call('GET', '/readyz')).json, { status: 'ready', reasons: [] })
+    assert.deepEqual((await served.call('GET', '/readyz')).json, { status: 'ready', reasons: [], paused: false })
   })
 })
 

@@ -47,7 +47,7 @@ describe('while the store cannot be written', () => {
         assert.equal(reply.headers.get('retry-after'), '5')
       }
       const ready = await served.call('GET', '/readyz')
-      assert.deepEqual([ready.status, ready.json], [503, { status: 'not_ready', reasons: [problem] }])
+      assert.deepEqual([ready.status, ready.json], [503, { status: 'not_ready', reasons: [problem], paused: false }])
       assert.equal((await served.call('GET', '/healthz')).status, 200)
       assert.match((await served.call('GET', '/metrics')).text, /^posthorn_store_writable 0$/m)
       full = false

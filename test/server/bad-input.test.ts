@@ -86,6 +86,16 @@ describe('a bad event is refused with a clear error:', () => {
     }
   })
 
+  test("a type that only Posthorn's own notifications have, on every way in", async () => {
+    const type = 'posthorn.dead_letters'
+    const refusals = [
+      errorsOf(await send(JSON.stringify({ type, data: 1 }))).type,
+      errorsOf(await served.call('POST', '/v1/events/batch', [{ type, data: 1 }]))['[0].type'],
+      errorsOf(await served.call('POST', `/v1/events/${type}`, 'bytes')).type,
+    ]
+    for (const refusal of refusals) assert.match(refusal ?? '', /must not begin with posthorn\./)
+  })
+
   test('a key of 100 kB, an empty one, one of 255 characters but more bytes', async () => {
     for (const key of ['x'.repeat(100_000), '', 'ä'.repeat(255)]) {
       assert.equal(errorsOf(await send(JSON.stringify({ type: 'a', data: 1, key }))).key, 'must have 1 to 255 bytes')

@@ -146,9 +146,9 @@ test('the metrics page counts what happened', async () => {
   assert.match(headers.get('content-type') ?? '', /^text\/plain/)
   for (const line of [
     /^posthorn_events_accepted_total [1-9]/m,
-    /^posthorn_attempts_total\{outcome="delivered"\} [1-9]/m,
+    /^posthorn_attempts_total\{[^}]*outcome="delivered"[^}]*\} [1-9]/m,
     /^posthorn_deliveries_settled_total\{status="delivered"\} [1-9]/m,
-    /^posthorn_attempt_seconds_count [1-9]/m,
+    /^posthorn_attempt_seconds_count(?:\{[^}]*\})? [1-9]/m,
     /^posthorn_end_to_end_seconds_count [1-9]/m,
     /^posthorn_attempts_in_flight \d/m,
     /^posthorn_store_writable 1$/m,

@@ -60,9 +60,9 @@ describe('an endpoint', () => {
       classify: {},
       headers: {},
       status: 'active',
+      disableAfter: '5d',
       statusReason: null,
-      breakerState: 'closed',
-      heldUntil: null,
+      condition: { state: 'closed', until: null, failures: 0, heldUntil: null, failingSince: null },
     })
   })
 

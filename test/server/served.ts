@@ -4,14 +4,19 @@ import { openApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import { ReplayRunner } from '../../src/dispatch/replays.ts'
+import { TransportSet } from '../../src/dispatch/transport-set.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
+import { Sources } from '../../src/intake/sources.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
+import { Upkeep } from '../../src/upkeep/upkeep.ts'
+import { keptForAWeek } from '../support/builders.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 
 export type Reply = Readonly<{ status: number; headers: Headers; text: string; json: Json }>
@@ -69,7 +74,7 @@ export async function openServedParts(
   const metrics = openMetrics(notices)
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue, transports: [transport], clock, log, notices, random: Math.random },
+    ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },
     composeTest: () => {
       throw new Error('no test events here')
     },
@@ -79,19 +84,28 @@ export async function openServedParts(
   })
   await catalogue.load()
   await dispatcher.start()
+  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, Date.now())
+  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
+  await replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const refusal = (url: string) => transport.refusal(url)
+  const endpoints = () => catalogue.list()
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek })
   const parts = {
     config,
     store,
     intake,
     ids,
     catalogue,
+    sources: new Sources(store),
     dispatcher,
+    replays,
     refusal,
+    notices,
     metrics,
+    upkeep,
     log,
     now: Date.now,
     version: '0',
@@ -103,6 +117,7 @@ export async function openServedParts(
     call: caller(server.url),
     async stop() {
       await server.stop()
+      await replays.stop()
       await dispatcher.stop(0)
       await transport.close()
       await store.close()

@@ -9,8 +9,19 @@ import { presets } from '../../src/core/retry-policy.ts'
 import type { Source } from '../../src/core/source.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import type { Arrival, Claim, NewDelivery } from '../../src/store/store.ts'
+import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts'
 
 export const t0 = Date.UTC(2026, 0, 1)
+const weekMs = 7 * 86_400_000
+
+/** The defaults of upkeep, without the wait after a start. */
+export const keptForAWeek: UpkeepSettings = {
+  everyMs: 3_600_000,
+  afterMs: 0,
+  retention: { deliveredMs: weekMs, failedMs: weekMs, deadLetterMs: 2 * weekMs, eventMs: weekMs },
+  replayMs: 30 * 86_400_000,
+}
+
 const ids = new IdSource(0)
 
 export function anId(prefix: IdPrefix): string {

@@ -27,7 +27,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'consumer/': ['core/', 'log.ts', ...PORTS],
   'upkeep/': ['core/', 'log.ts', ...PORTS, 'dispatch/'],
   'server/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'upkeep/', 'config.ts'],
-  'cli/': ['core/', 'log.ts', 'config.ts', 'app.ts', 'server/client.ts', 'library/', 'index.ts'],
+  'cli/': [
+    ...['core/', 'log.ts', 'config.ts', 'app.ts', 'library/', 'index.ts', 'server/client.ts'],
+    // `simulate` reads a policy as the API does.
+    ...['server/schemas.ts', 'server/retry-schema.ts', 'server/breaker-schema.ts'],
+  ],
   'log.ts': ['core/'],
   'notices.ts': ['core/'],
   'config.ts': ['core/', 'log.ts', 'config-values.ts'],
@@ -223,7 +227,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
 }
 
 function isCode({ path }: SourceFile): boolean {
-  return /^(?:src|test|bench|scripts)\/.*\.(?:ts|mjs)$/.test(path)
+  return /^(?:src|test|bench|scripts|examples)\/.*\.(?:ts|mjs)$/.test(path)
 }
 
 function isSource({ path }: SourceFile): boolean {

@@ -1,29 +1,24 @@
-import { z } from 'zod'
 import { deliveryStatuses } from '../../core/delivery.ts'
-import { reasons } from '../../core/outcome.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
+import { filterOf, filterQuery, filterText } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
 import type { Api } from '../route.ts'
-import { choice, closedQuery, idParam, pageQuery, says } from '../schemas.ts'
+import { choice, closedQuery, idParam, pageQuery } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, deliveryShown } from '../shown.ts'
 
-const textError = says('must be a text of 1 to 300 characters')
-const text = z.string({ error: textError }).min(1, { error: textError }).max(300, { error: textError })
-
 const listQuery = closedQuery({
   ...pageQuery,
+  ...filterQuery,
   status: choice(deliveryStatuses).exactOptional(),
-  endpoint: text.exactOptional(),
-  event: text.exactOptional(),
-  reason: choice(reasons).exactOptional(),
-  error: text.meta({ description: 'A part of lastError.' }).exactOptional(),
+  event: filterText.exactOptional(),
 })
 const params = { id: idParam('delivery', 'dlv') }
 
 export function deliveryRoutes(api: Api, parts: ServerParts): void {
   readRoutes(api, parts)
   retryRoute(api, parts)
+  cancelRoute(api, parts)
 }
 
 function readRoutes(api: Api, { store }: ServerParts): void {
@@ -36,13 +31,9 @@ function readRoutes(api: Api, { store }: ServerParts): void {
     role: 'read',
     query: listQuery,
     responses: { 200: pageOf(deliveryAnswer) },
-    handler: async ({ scope, query: { status, endpoint, event, tenant, ...query } }) => {
-      const named = {
-        ...(status && { statuses: [status] }),
-        ...(endpoint && { endpointId: endpoint }),
-        ...(event && { eventId: event }),
-      }
-      const page = await store.listDeliveries({ ...query, ...named, ...scope.filter(tenant) })
+    handler: async ({ scope, query: { limit, cursor, ...asked } }) => {
+      const filter = filterOf(asked, scope)
+      const page = await store.listDeliveries({ ...filter, limit, ...(cursor !== undefined && { cursor }) })
       return { items: page.items.map(deliveryShown), next: page.next }
     },
   })
@@ -85,6 +76,33 @@ function retryRoute(api: Api, { store, dispatcher }: ServerParts): void {
         case 'endpoint_gone':
           throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
         case 'retried':
+          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
+      }
+    },
+  })
+}
+
+function cancelRoute(api: Api, { store, dispatcher }: ServerParts): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/deliveries/:id/cancel',
+    name: 'cancelDelivery',
+    summary: 'End a delivery that waits, as failed; the next in its lane is due at once',
+    tag: 'deliveries',
+    role: 'admin',
+    params,
+    responses: { 202: deliveryAnswer },
+    problems: ['conflict'],
+    handler: async ({ scope, params: { id } }) => {
+      const { delivery } = scope.found(await store.getDelivery(id), 'delivery', id)
+      switch (await dispatcher.cancel(id)) {
+        case 'not_found':
+          throw notFound('delivery', id)
+        case 'in_progress':
+          throw new Problem('conflict', `The delivery ${id} is being tried right now.`)
+        case 'settled':
+          throw new Problem('conflict', `The delivery ${id} has ended (${delivery.status}).`)
+        case 'cancelled':
           return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
       }
     },

@@ -5,7 +5,11 @@ import type { Api } from '../route.ts'
 import type { ServerParts } from '../server.ts'
 
 const healthy = z.strictObject({ status: z.literal('ok'), version: z.string() })
-const readiness = z.strictObject({ status: z.enum(['ready', 'not_ready']), reasons: z.array(z.string()) })
+const readiness = z.strictObject({
+  status: z.enum(['ready', 'not_ready']),
+  reasons: z.array(z.string()),
+  paused: z.boolean().meta({ description: 'Events are kept, and nothing is delivered until somebody resumes.' }),
+})
 
 export function systemRoutes(api: Api, parts: ServerParts, isStopping: () => boolean): void {
   healthRoutes(api, parts, isStopping)
@@ -37,7 +41,7 @@ function healthRoutes(api: Api, { store, dispatcher, version }: ServerParts, isS
       const outcomesWritable = dispatcher.settling.writable
       const { ready, reasons } = readinessOf({ store: store.health(), outcomesWritable, stopping: isStopping() })
       if (!ready) reply.code(503).header('retry-after', '5')
-      return { status: ready ? 'ready' : 'not_ready', reasons }
+      return { status: ready ? 'ready' : 'not_ready', reasons, paused: dispatcher.paused }
     },
   })
 }

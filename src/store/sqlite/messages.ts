@@ -70,8 +70,8 @@ export type BatchAnswer =
   | (Readonly<{ kind: 'done' }> & BatchResult)
   | Readonly<{ kind: 'ready'; lastNumber: number }>
   | Readonly<{ kind: 'failed_to_open'; failure: FailureMessage }>
-/** `wrote`: something reached the disk, which says that writing is possible. */
-export type BatchResult = Readonly<{ answers: readonly CallAnswer[]; wrote: boolean }>
+/** `wrote`: something reached the disk, which says that writing is possible. `commitMs`: what the disk took for it. */
+export type BatchResult = Readonly<{ answers: readonly CallAnswer[]; wrote: boolean; commitMs: number }>
 export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: FailureMessage }>
 
 // ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────

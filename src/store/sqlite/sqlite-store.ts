@@ -34,7 +34,7 @@ import { packArrival, packChange, unpackAppended, unpackResult } from './message
 import { realFile } from './open-file.ts'
 import { ReadThread } from './read-thread.ts'
 import type { Reads } from './reads.ts'
-import { WriteThread } from './write-thread.ts'
+import { WriteThread, type WrittenBatch } from './write-thread.ts'
 
 export type SqliteSettings = Readonly<{
   file: string
@@ -42,6 +42,8 @@ export type SqliteSettings = Readonly<{
   key: Uint8Array | null
   /** The writer thread died of a defect: nothing can be kept any more, the process has to end. */
   onFatal: (error: Error) => void
+  /** Told of every transaction that wrote something. */
+  onBatch?: (batch: WrittenBatch) => void
   /** How long a write waits for another program's lock. */
   busyTimeoutMs?: number
 }>
@@ -51,9 +53,9 @@ export type OpenedSqliteStore = Readonly<{ store: Store; lastNumber: number }>
 
 export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedSqliteStore> {
   const file = realFile(settings.file)
-  const { key, onFatal, busyTimeoutMs = busyTimeoutDefaultMs } = settings
+  const { key, onFatal, onBatch, busyTimeoutMs = busyTimeoutDefaultMs } = settings
   makeFolder(dirname(file))
-  const writer = new WriteThread({ file, key, busyTimeoutMs }, onFatal)
+  const writer = new WriteThread({ file, key, busyTimeoutMs }, { onFatal, onBatch })
   const lastNumber = await writer.opened
   return { store: new SqliteStore(file, writer), lastNumber }
 }

@@ -14,6 +14,15 @@ type Waiting = Readonly<{
   reject: (error: Error) => void
 }>
 
+/** What was written together: how many calls, and what their commit took. */
+export type WrittenBatch = Readonly<{ calls: number; commitMs: number }>
+
+export type WriteThreadListener = Readonly<{
+  /** The thread died of a defect. */
+  onFatal: (error: Error) => void
+  onBatch?: ((batch: WrittenBatch) => void) | undefined
+}>
+
 const callsPerBatchMax = 4_096
 const bytesPerBatchMax = 8 * 1024 * 1024
 const probeEveryMs = 500
@@ -38,7 +47,10 @@ export class WriteThread {
   #health = healthy
   #probe: NodeJS.Timeout | null = null
 
-  constructor(data: WriterData, onFatal: (error: Error) => void) {
+  readonly #onBatch: WriteThreadListener['onBatch']
+
+  constructor(data: WriterData, { onFatal, onBatch }: WriteThreadListener) {
+    this.#onBatch = onBatch
     this.#worker = new Worker(new URL('./writer.ts', import.meta.url), { workerData: data })
     this.opened = new Promise((resolve, reject) => {
       let opened = false
@@ -147,9 +159,10 @@ export class WriteThread {
     return all
   }
 
-  #settle({ answers, wrote }: BatchResult): void {
+  #settle({ answers, wrote, commitMs }: BatchResult): void {
     const batch = this.#underway
     this.#underway = []
+    if (wrote) this.#onBatch?.({ calls: batch.length, commitMs })
     let problem: string | null = null
     batch.forEach((waiting, index) => {
       const answer = answers[index]

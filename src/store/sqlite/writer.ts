@@ -7,6 +7,7 @@ import { ClaimWork } from './claim.ts'
 import { Commit } from './commit.ts'
 import { EndpointTable } from './endpoints.ts'
 import { isStorageCode, openingFailure, toMessage } from './failures.ts'
+import { FileWatch } from './file-watch.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
 import { Registry } from './registry.ts'
@@ -32,6 +33,7 @@ class Writer {
   readonly #served: Served
   readonly #changes: StatementSync
   #batches = 0
+  #commitMs = 0
 
   constructor(opened: OpenFile) {
     this.#file = opened
@@ -57,16 +59,20 @@ class Writer {
     const before = this.#changeCount()
     try {
       const answers = this.#inTransaction(() => calls.map((call) => ({ value: this.#run(call, bodies) })))
-      return { answers, wrote: this.#changeCount() > before }
+      return { answers, wrote: this.#changeCount() > before, commitMs: this.#commitMs }
     } catch (error) {
       if (calls.some(changesCatalogue)) this.#endpoints.reload()
       const failure = { failure: toMessage(error) }
       if (calls.length === 1 || isStorageCode(failure.failure.code)) {
-        return { answers: calls.map(() => failure), wrote: false }
+        return { answers: calls.map(() => failure), wrote: false, commitMs: 0 }
       }
       // One call's defect must not cost the others of its batch: each gets a transaction of its own.
       const alone = calls.map((call) => this.runBatch({ calls: [call], bodies }))
-      return { answers: alone.flatMap((result) => result.answers), wrote: alone.some((result) => result.wrote) }
+      return {
+        answers: alone.flatMap((result) => result.answers),
+        wrote: alone.some((result) => result.wrote),
+        commitMs: alone.reduce((sum, result) => sum + result.commitMs, 0),
+      }
     }
   }
 
@@ -98,7 +104,9 @@ class Writer {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       const result = work()
+      const startedAt = performance.now()
       this.#db.exec('COMMIT')
+      this.#commitMs = performance.now() - startedAt
       return result
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
@@ -187,13 +195,17 @@ function answer(message: BatchAnswer): void {
 
 try {
   const writer = openThisFile()
+  const watch = new FileWatch(file)
   port.on('message', (message: BatchMessage | 'close') => {
     if (message === 'close') {
       writer.close()
       port.close()
       return
     }
-    answer({ kind: 'done', ...writer.runBatch(message) })
+    const result = writer.runBatch(message)
+    // Ends the thread, and with it the store: nobody gets an answer for what went nowhere.
+    watch.check()
+    answer({ kind: 'done', ...result })
     writer.keepLogShort()
   })
   answer({ kind: 'ready', lastNumber: writer.lastNumber() })

@@ -1,0 +1,22 @@
+import { createHmac } from 'node:crypto'
+import { type Hmac, parseSecret, verifySignature } from '../../core/signature.ts'
+import { liveSecrets, missing, timeProblem, type Verify, wrong } from './verification.ts'
+
+const hmac: Hmac = (key, head, body) => createHmac('sha256', key).update(head).update(body).digest('base64')
+
+/** Standard Webhooks; Svix sends the same under names of its own. */
+export const verifyStandard: Verify = (source, { headers, body }, now) => {
+  const prefix =
+    headers['webhook-signature'] === undefined && headers['svix-signature'] !== undefined ? 'svix' : 'webhook'
+  const id = headers[`${prefix}-id`] ?? ''
+  const timestamp = headers[`${prefix}-timestamp`] ?? ''
+  const signature = headers[`${prefix}-signature`] ?? ''
+  if (signature === '') return missing('webhook-signature')
+  if (id === '') return missing('webhook-id')
+  if (timestamp === '') return missing('webhook-timestamp')
+  const problem = timeProblem(timestamp, source, now)
+  if (problem !== null) return problem
+  const keys = liveSecrets(source, now).flatMap((secret) => parseSecret(secret) ?? [])
+  const message = { id, timestamp, signature, body }
+  return verifySignature(hmac, keys, message, now, source.toleranceMs) === null ? { kind: 'event', eventId: id } : wrong
+}

@@ -1,0 +1,91 @@
+import { Buffer } from 'node:buffer'
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { HmacScheme, Source } from '../../core/source.ts'
+import type { InboundRequest } from '../inbound-request.ts'
+
+/** What a provider's request turned out to be. */
+export type Verification =
+  /** `eventId` is the provider's own, the same on every repeat; null when it has none. */
+  Readonly<{ kind: 'event'; eventId: string | null }> | Handshake | Refusal
+
+/** A question of the provider that is answered at once and makes no event. */
+export type Handshake = Readonly<{ kind: 'handshake'; status: number; contentType: string; body: string }>
+
+export type RefusalCode = 'signature_missing' | 'signature_wrong' | 'timestamp_stale' | 'malformed'
+export type Refusal = Readonly<{ kind: 'refused'; code: RefusalCode; message: string }>
+
+/** `now` is the wall clock: what it is compared with was written by somebody else's. */
+export type Verify = (source: Source, request: InboundRequest, now: number) => Verification
+
+export function missing(header: string): Refusal {
+  return { kind: 'refused', code: 'signature_missing', message: `The request has no ${header} header.` }
+}
+
+export function malformed(message: string): Refusal {
+  return { kind: 'refused', code: 'malformed', message }
+}
+
+export const wrong: Refusal = {
+  kind: 'refused',
+  code: 'signature_wrong',
+  message: 'The signature fits no secret of this source.',
+}
+
+/** Why a signed time in seconds is not to be trusted; null when it is. */
+export function timeProblem(text: string, { toleranceMs }: Source, now: number): Refusal | null {
+  if (!/^\d{1,12}$/.test(text)) return malformed('The timestamp is not a number of seconds.')
+  const distanceMs = Math.abs(now - Number(text) * 1_000)
+  // Written so that a clock that is no number refuses.
+  if (distanceMs <= toleranceMs) return null
+  return { kind: 'refused', code: 'timestamp_stale', message: 'The timestamp is too far from the time of this server.' }
+}
+
+export function mac(
+  { algorithm, encoding }: Pick<HmacScheme, 'algorithm' | 'encoding'>,
+  key: string,
+  ...parts: readonly (string | Uint8Array)[]
+): string {
+  const hmac = createHmac(algorithm, key)
+  for (const part of parts) hmac.update(part)
+  return hmac.digest(encoding)
+}
+
+/** The secrets that have not expired. */
+export function liveSecrets({ secrets }: Source, now: number): readonly string[] {
+  return secrets.filter(({ expiresAt }) => expiresAt === null || expiresAt > now).map(({ secret }) => secret)
+}
+
+/**
+ * Whether one of the given signatures is that of one of the source's secrets. All of them are compared, each in
+ * constant time, so that the time it takes tells nothing of how near a guess was.
+ */
+export function isSigned(
+  source: Source,
+  now: number,
+  given: readonly string[],
+  expected: (secret: string) => readonly string[],
+): boolean {
+  let isGood = false
+  for (const secret of liveSecrets(source, now)) {
+    for (const signature of expected(secret)) {
+      for (const candidate of given) isGood = isSame(candidate, signature) || isGood
+    }
+  }
+  return isGood
+}
+
+/** As text: two spellings of the same bytes are not the same signature. */
+export function isSame(given: string, expected: string): boolean {
+  // Lengths are no secret, and headers may be full of candidates.
+  if (given.length !== expected.length) return false
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+/** The addresses that the provider may have signed: the one that the source knows, else as the request names it. */
+export function signedUrls({ url }: Source, request: InboundRequest): readonly string[] {
+  if (url !== null) return [request.query === '' ? url : `${url.split('?', 1)[0]}?${request.query}`]
+  const host = request.headers.host ?? ''
+  // Whoever ends TLS in front of us does not always say so.
+  return [`https://${host}${request.url}`, `http://${host}${request.url}`]
+}

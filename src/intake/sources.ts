@@ -1,0 +1,85 @@
+import { PosthornError } from '../core/errors.ts'
+import type { Source } from '../core/source.ts'
+import { parseTemplate, type Template } from '../core/type-template.ts'
+import type { RegistryStore } from '../store/registry-store.ts'
+
+/** A source with its templates read once: they are filled for every event. */
+export type SourceEntry = Readonly<{ source: Source; type: Template; key: Template | null }>
+
+/** The sources, in memory: the store has the truth, every change goes there first. */
+export class Sources {
+  readonly #store: RegistryStore
+  readonly #byName = new Map<string, SourceEntry>()
+  #lastTurn: Promise<void> = Promise.resolve()
+
+  constructor(store: RegistryStore) {
+    this.#store = store
+  }
+
+  async load(): Promise<void> {
+    for (const source of await this.#store.listSources()) this.#remember(source)
+  }
+
+  list(): Source[] {
+    return [...this.#byName.values()].map((entry) => entry.source)
+  }
+
+  /** By the last part of its address. */
+  find(name: string): SourceEntry | null {
+    return this.#byName.get(name) ?? null
+  }
+
+  /** By its id or its name, whichever a person has at hand. */
+  get(idOrName: string): Source | null {
+    const named = this.#byName.get(idOrName)?.source
+    return named ?? this.list().find(({ id }) => id === idOrName) ?? null
+  }
+
+  /** Rejects with `conflict` when the name is taken. */
+  add(source: Source): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#byName.has(source.name)) {
+        throw new PosthornError('conflict', `There is a source ${source.name} already; choose another name.`)
+      }
+      await this.#store.putSource(source)
+      this.#remember(source)
+    })
+  }
+
+  /** Changes a source as it is when its turn comes, so that of two changes at once none is lost. Its name stays. */
+  async update(id: string, change: (source: Source) => Source): Promise<Source | null> {
+    let changed: Source | null = null
+    await this.#inTurn(async () => {
+      const before = this.get(id)
+      if (before === null) return
+      changed = { ...change(before), id: before.id, name: before.name }
+      await this.#store.putSource(changed)
+      this.#remember(changed)
+    })
+    return changed
+  }
+
+  /** Answers whether it was there. */
+  async remove(id: string): Promise<boolean> {
+    let removed = false
+    await this.#inTurn(async () => {
+      const source = this.get(id)
+      if (source === null) return
+      await this.#store.removeSource(source.id)
+      this.#byName.delete(source.name)
+      removed = true
+    })
+    return removed
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#lastTurn.then(work)
+    this.#lastTurn = turn.catch(() => {})
+    return turn
+  }
+
+  #remember(source: Source): void {
+    const key = source.key === null ? null : parseTemplate(source.key)
+    this.#byName.set(source.name, { source, type: parseTemplate(source.type), key })
+  }
+}

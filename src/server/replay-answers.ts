@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import { deliveryStatuses } from '../core/delivery.ts'
+import { reasons } from '../core/outcome.ts'
+import { type Replay, recoverOnly, replayStatuses, type Selection } from '../core/replay.ts'
+import type { ErrorGroup } from '../store/replay-store.ts'
+import { deliveryAnswer, idShown, instantShown } from './answers.ts'
+import { filterShown } from './filter-schema.ts'
+import { instant } from './shown.ts'
+
+// Dead letters and replays as the API shows them, and the schemas that say so.
+
+const filterAnswer = z.strictObject({
+  tenant: z.string().optional(),
+  endpoint: z.string().optional(),
+  status: z.array(z.enum(deliveryStatuses)).optional(),
+  type: z.string().optional(),
+  reason: z.enum(reasons).optional(),
+  error: z.string().optional(),
+  from: instantShown.optional(),
+  to: instantShown.optional(),
+  ids: z.array(z.string()).optional(),
+})
+
+const recoverAnswer = z.strictObject({
+  endpoint: idShown('ep'),
+  since: instantShown,
+  only: z.enum(recoverOnly),
+})
+
+export const replayAnswer = z
+  .strictObject({
+    id: idShown('rpl'),
+    status: z.enum(replayStatuses),
+    matched: z.int().min(0),
+    replayed: z.int().min(0),
+    failed: z.int().min(0).meta({ description: 'Could not be brought back: their endpoint is gone.' }),
+    rate: z.number().nullable().meta({ description: 'Deliveries a second; null: as fast as they are taken.' }),
+    note: z.string(),
+    by: z.string(),
+    tenant: z.string().nullable(),
+    filter: filterAnswer.nullable(),
+    recover: recoverAnswer.nullable().meta({ description: 'Of a job that `recover` of an endpoint has made.' }),
+    createdAt: instantShown,
+    updatedAt: instantShown,
+    endedAt: instantShown.nullable(),
+  })
+  .meta({ id: 'Replay' })
+
+export const previewAnswer = z
+  .strictObject({ matched: z.int().min(0), sample: z.array(deliveryAnswer) })
+  .meta({ id: 'Preview', description: 'What would be concerned: how many, and a few of them. Nothing was done.' })
+
+export const discardedAnswer = z.strictObject({ discarded: z.int().min(0) }).meta({ id: 'Discarded' })
+
+export const groupsAnswer = z
+  .strictObject({
+    groups: z.array(
+      z.strictObject({
+        error: z.string(),
+        count: z.int().min(1),
+        endpoints: z.int().min(1),
+        reasons: z.array(z.enum(reasons)),
+        first: instantShown,
+        last: instantShown,
+        sample: idShown('dlv'),
+      }),
+    ),
+  })
+  .meta({ id: 'ErrorGroups', description: 'By error, with numbers, ids and hosts folded; the largest first.' })
+
+export function replayShown(replay: Replay): Record<string, unknown> {
+  return {
+    id: replay.id,
+    status: replay.status,
+    matched: replay.matched,
+    replayed: replay.replayed,
+    failed: replay.failed,
+    rate: replay.rate,
+    note: replay.note,
+    by: replay.by,
+    tenant: replay.tenant,
+    ...selectionShown(replay.selection),
+    createdAt: instant(replay.createdAt),
+    updatedAt: instant(replay.updatedAt),
+    endedAt: instant(replay.endedAt),
+  }
+}
+
+function selectionShown(selection: Selection): Record<string, unknown> {
+  switch (selection.kind) {
+    case 'deliveries':
+      return { filter: filterShown(selection.filter), recover: null }
+    case 'recover': {
+      const { endpointId, since, only } = selection
+      return { filter: null, recover: { endpoint: endpointId, since: instant(since), only } }
+    }
+  }
+}
+
+export function groupShown({ error, count, endpoints, reasons, firstAt, lastAt, sample }: ErrorGroup) {
+  return { error, count, endpoints, reasons, first: instant(firstAt), last: instant(lastAt), sample }
+}

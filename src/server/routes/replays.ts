@@ -1,0 +1,157 @@
+import { z } from 'zod'
+import { type Replay, type ReplayVerb, recoverOnly, replayStatuses, type Selection } from '../../core/replay.ts'
+import { pageOf } from '../answers.ts'
+import { filterOf, replayFilter } from '../filter-schema.ts'
+import { notFound, Problem } from '../problem.ts'
+import { previewAnswer, replayAnswer, replayShown } from '../replay-answers.ts'
+import type { Api } from '../route.ts'
+import {
+  checkedText,
+  choice,
+  closedObject,
+  closedQuery,
+  cursorQuery,
+  idParam,
+  instant,
+  numberBetween,
+  says,
+  tenant,
+} from '../schemas.ts'
+import type { ServerParts } from '../server.ts'
+import { deliveryShown } from '../shown.ts'
+
+const noteLengthMax = 1_000
+
+const jobFields = {
+  rate: numberBetween(0.01, 100_000)
+    .nullable()
+    .default(null)
+    .meta({ description: 'Deliveries a second; null: as fast as they are taken.' }),
+  note: checkedText((text) => (text.length <= noteLengthMax ? null : `must have at most ${noteLengthMax} characters`))
+    .meta({ maxLength: noteLengthMax })
+    .default(''),
+  dryRun: z.boolean({ error: says('must be true or false') }).default(false),
+}
+const creation = closedObject({ filter: replayFilter, ...jobFields })
+const recovery = closedObject({ since: instant, only: choice(recoverOnly).default('failed'), ...jobFields })
+const listQuery = closedQuery({
+  ...cursorQuery,
+  tenant: tenant.exactOptional(),
+  status: choice(replayStatuses).exactOptional(),
+})
+const params = { id: idParam('replay', 'rpl') }
+const verbs: readonly (readonly [verb: ReplayVerb, name: string, summary: string])[] = [
+  ['pause', 'pauseReplay', 'Stop for now; what was brought back stays'],
+  ['resume', 'resumeReplay', 'Go on where it was paused'],
+  ['cancel', 'cancelReplay', 'Stop for good; what was brought back stays'],
+]
+
+type JobRequest = Readonly<{ selection: Selection; tenant: string | null; rate: number | null; note: string }>
+
+export function replayRoutes(api: Api, parts: ServerParts): void {
+  createRoutes(api, parts)
+  readRoutes(api, parts)
+  for (const verb of verbs) verbRoute(api, parts, ...verb)
+}
+
+function createRoutes(api: Api, parts: ServerParts): void {
+  const answers = { 202: replayAnswer, 200: previewAnswer }
+  api.route({
+    method: 'POST',
+    url: '/v1/replays',
+    name: 'createReplay',
+    summary: 'Bring dead letters back: each with a fresh budget, in their order',
+    tag: 'replays',
+    role: 'admin',
+    body: { kind: 'json', schema: creation, example: { filter: { reason: 'exhausted' }, rate: 100, dryRun: true } },
+    responses: answers,
+    problems: ['conflict'],
+    handler: async ({ scope, caller, reply, body: { filter: asked, dryRun, rate, note } }) => {
+      const filter = filterOf(asked, scope)
+      const job = { selection: { kind: 'deliveries', filter } as const, tenant: filter.tenant ?? null, rate, note }
+      if (dryRun) return preview(parts, job)
+      reply.code(202)
+      return replayShown(await parts.replays.create({ ...job, by: caller.name }))
+    },
+  })
+  api.route({
+    method: 'POST',
+    url: '/v1/endpoints/:id/recover',
+    name: 'recoverEndpoint',
+    summary: 'Bring back what an endpoint should have had since an instant: failed, missing, or all of it again',
+    tag: 'endpoints',
+    role: 'admin',
+    params: { id: idParam('endpoint', 'ep') },
+    body: { kind: 'json', schema: recovery, example: { since: '2026-01-31T12:00:00Z', only: 'failed', dryRun: true } },
+    responses: answers,
+    problems: ['conflict'],
+    handler: async ({ scope, caller, reply, params: { id }, body: { since, only, dryRun, rate, note } }) => {
+      const endpoint = scope.found(parts.catalogue.get(id), 'endpoint', id)
+      const selection = { kind: 'recover', endpointId: id, since, only } as const
+      const job = { selection, tenant: endpoint.tenant, rate, note }
+      if (dryRun) return preview(parts, job)
+      reply.code(202)
+      return replayShown(await parts.replays.create({ ...job, by: caller.name }))
+    },
+  })
+}
+
+async function preview({ replays }: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
+  const { matched, sample } = await replays.preview({ selection, tenant })
+  return { matched, sample: sample.map(deliveryShown) }
+}
+
+function readRoutes(api: Api, { store }: ServerParts): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/replays',
+    name: 'listReplays',
+    summary: 'Replays, newest first',
+    tag: 'replays',
+    role: 'read',
+    query: listQuery,
+    responses: { 200: pageOf(replayAnswer) },
+    handler: async ({ scope, query: { tenant, ...query } }) => {
+      const page = await store.listReplays({ ...query, ...scope.filter(tenant) })
+      return { items: page.items.map(replayShown), next: page.next }
+    },
+  })
+  api.route({
+    method: 'GET',
+    url: '/v1/replays/:id',
+    name: 'getReplay',
+    summary: 'A replay and how far it has come',
+    tag: 'replays',
+    role: 'read',
+    params,
+    responses: { 200: replayAnswer },
+    handler: async ({ scope, params: { id } }) =>
+      replayShown(scope.found<Replay>(await store.getReplay(id), 'replay', id)),
+  })
+}
+
+function verbRoute(api: Api, { store, replays }: ServerParts, verb: ReplayVerb, name: string, summary: string): void {
+  api.route({
+    method: 'POST',
+    url: `/v1/replays/:id/${verb}`,
+    name,
+    summary,
+    tag: 'replays',
+    role: 'admin',
+    params,
+    responses: { 200: replayAnswer },
+    problems: ['conflict'],
+    handler: async ({ scope, params: { id } }) => {
+      scope.found<Replay>(await store.getReplay(id), 'replay', id)
+      const change = await replays.change(id, verb)
+      switch (change.kind) {
+        case 'not_found':
+          throw notFound('replay', id)
+        case 'refused':
+          throw new Problem('conflict', `The replay ${id} is ${change.replay.status}: it cannot ${verb} now.`)
+        case 'changed':
+          return replayShown(change.replay)
+      }
+    },
+  })
+}

@@ -1,0 +1,149 @@
+import { Gauge, type Registry } from 'prom-client'
+import type { BreakerState } from '../core/circuit-breaker.ts'
+import { type Endpoint, endpointStatuses } from '../core/endpoint.ts'
+import type { StoreStats } from '../store/upkeep-store.ts'
+import type { UpkeepState } from './upkeep.ts'
+
+export type WatchedGauges = Readonly<{
+  inFlight: () => number
+  queued: () => number
+  intakeWaitingBytes: () => number
+  storeWritable: () => boolean
+}>
+
+/** What is known about the whole at the moment somebody looks. */
+export type OperatingView = Readonly<{
+  stats: () => Promise<StoreStats>
+  endpoints: () => readonly Endpoint[]
+  conditionOf: (
+    endpointId: string,
+  ) => Readonly<{ breaker: Readonly<{ state: BreakerState }>; heldUntil: number | null }>
+  paused: () => boolean
+  upkeep: () => UpkeepState
+  wall: () => number
+  steady: () => number
+}>
+
+/** Endpoints with series of their own; the others are one, so that the number of series stays bounded. */
+export const endpointsShownMax = 100
+const others = 'other'
+const breakerStates: readonly BreakerState[] = ['closed', 'open', 'half_open']
+
+export function watchLoad(register: Registry, gauges: WatchedGauges): void {
+  gauge(register, 'posthorn_attempts_in_flight', 'Tries under way.', gauges.inFlight)
+  gauge(register, 'posthorn_deliveries_in_memory', 'Deliveries that wait in memory for a slot.', gauges.queued)
+  gauge(register, 'posthorn_intake_waiting_bytes', 'Events that wait for the disk.', gauges.intakeWaitingBytes)
+  const writable = () => Number(gauges.storeWritable())
+  gauge(register, 'posthorn_store_writable', '1 while the store keeps what is written.', writable)
+}
+
+export function watchOperating(register: Registry, view: OperatingView): void {
+  gauge(register, 'posthorn_paused', '1 while nothing is delivered because somebody said so.', () =>
+    Number(view.paused()),
+  )
+  watchStore(register, view)
+  watchBacklog(register, view)
+  watchEndpoints(register, view)
+  gauge(register, 'posthorn_upkeep_last_run_timestamp_seconds', 'When upkeep ran last.', () => {
+    const { last } = view.upkeep()
+    return last === null ? 0 : last.startedAt / 1_000
+  })
+  gauge(register, 'posthorn_upkeep_last_run_seconds', 'How long the last run of upkeep took.', () => {
+    return (view.upkeep().last?.tookMs ?? 0) / 1_000
+  })
+}
+
+function watchStore(register: Registry, { stats }: OperatingView): void {
+  const rows: readonly (readonly [name: string, help: string, read: (stats: StoreStats) => number])[] = [
+    ['posthorn_dead_letters', 'Dead letters that are kept.', ({ deadLetters }) => deadLetters],
+    ['posthorn_database_bytes', 'The size of the database file.', ({ fileBytes }) => fileBytes],
+    ['posthorn_database_free_bytes', 'Of these, free for use.', ({ freeBytes }) => freeBytes],
+    ['posthorn_wal_bytes', 'The size of the write-ahead log.', ({ walBytes }) => walBytes],
+  ]
+  for (const [name, help, read] of rows) gauge(register, name, help, async () => read(await stats()))
+}
+
+function watchBacklog(register: Registry, { stats, wall }: OperatingView): void {
+  const deliveries = 'Deliveries that wait, by endpoint.'
+  labelled(register, 'posthorn_backlog_deliveries', deliveries, ['endpoint'], async (set) => {
+    for (const { endpointId, pending } of shownOf(await stats())) set([endpointId], pending)
+  })
+  const oldest = 'How long the oldest waiting delivery has been here, by endpoint.'
+  labelled(register, 'posthorn_backlog_oldest_seconds', oldest, ['endpoint'], async (set) => {
+    for (const { endpointId, oldestAt } of shownOf(await stats())) {
+      set([endpointId], Math.max(0, wall() - oldestAt) / 1_000)
+    }
+  })
+}
+
+type Backlog = StoreStats['backlog'][number]
+
+/** Those with the most, and the rest as one. */
+function shownOf({ backlog }: StoreStats): readonly Backlog[] {
+  const sorted = backlog.toSorted((a, b) => b.pending - a.pending)
+  const rest = sorted.slice(endpointsShownMax)
+  if (rest.length === 0) return sorted
+  const pending = rest.reduce((sum, each) => sum + each.pending, 0)
+  const oldestAt = Math.min(...rest.map((each) => each.oldestAt))
+  return [...sorted.slice(0, endpointsShownMax), { endpointId: others, pending, oldestAt }]
+}
+
+function watchEndpoints(register: Registry, { endpoints, conditionOf, steady }: OperatingView): void {
+  const countOf = (fits: (endpoint: Endpoint) => boolean) => endpoints().filter(fits).length
+  labelled(register, 'posthorn_endpoints', 'Endpoints, by status.', ['status'], async (set) => {
+    for (const status of endpointStatuses) {
+      set(
+        [status],
+        countOf((endpoint) => endpoint.status === status),
+      )
+    }
+  })
+  labelled(register, 'posthorn_breakers', 'Breakers, by state.', ['state'], async (set) => {
+    for (const state of breakerStates) {
+      set(
+        [state],
+        countOf(({ id }) => conditionOf(id).breaker.state === state),
+      )
+    }
+  })
+  const open = '1 for each endpoint whose breaker is not closed.'
+  labelled(register, 'posthorn_breaker_open', open, ['endpoint', 'state'], async (set) => {
+    const states = endpoints().map(({ id }) => [id, conditionOf(id).breaker.state] as const)
+    const shown = states.filter(([, state]) => state !== 'closed').slice(0, endpointsShownMax)
+    for (const [id, state] of shown) set([id, state], 1)
+  })
+  gauge(register, 'posthorn_endpoints_held', 'Endpoints that asked for a pause by Retry-After.', () =>
+    countOf(({ id }) => (conditionOf(id).heldUntil ?? 0) > steady()),
+  )
+}
+
+/** What cannot be read now is left out: the other metrics are needed most when something is wrong. */
+function gauge(register: Registry, name: string, help: string, read: () => number | Promise<number>): void {
+  labelled(register, name, help, [], async (set) => set([], await read()))
+}
+
+function labelled(
+  register: Registry,
+  name: string,
+  help: string,
+  labelNames: string[],
+  fill: (set: (labels: string[], value: number) => void) => Promise<void>,
+): void {
+  new Gauge({
+    name,
+    help,
+    labelNames,
+    registers: [register],
+    async collect() {
+      const values: (readonly [labels: string[], value: number])[] = []
+      try {
+        await fill((labels, value) => values.push([labels, value]))
+      } catch {
+        // Somebody else says why: here there is just no value.
+      }
+      this.reset()
+      if (labelNames.length === 0 && values.length === 0) this.remove()
+      for (const [labels, value] of values) this.labels(...labels).set(value)
+    },
+  })
+}

@@ -1,0 +1,58 @@
+import { setTimeout as wait } from 'node:timers/promises'
+
+export type PaceSettings = Readonly<{
+  /** How much one piece may be at most, in whatever the work counts. */
+  limitMin: number
+  limitMax: number
+  stopping: AbortSignal
+  /** Milliseconds on a clock that only goes forward. */
+  now?: () => number
+  rest?: (ms: number, signal: AbortSignal) => Promise<void>
+}>
+
+/** A piece of this length is short enough to be one write among others. */
+const pieceMsWanted = 4
+/** For every millisecond of work, so many of rest: upkeep gets a fifth of the writer at most. */
+const restShare = 4
+const restMsMax = 2_000
+
+/**
+ * Cuts a large piece of work into small ones that come between those of others: it learns how large a piece may be to
+ * be quick here, and rests after each in proportion to the time that it took.
+ */
+export class Pace {
+  readonly #settings: Required<PaceSettings>
+  #limit: number
+
+  constructor(settings: PaceSettings) {
+    this.#settings = { now: () => performance.now(), rest, ...settings }
+    this.#limit = settings.limitMin
+  }
+
+  get limit(): number {
+    return this.#limit
+  }
+
+  /** Runs pieces until one answers that it was the last, or until it is stopped. */
+  async work(piece: (limit: number) => Promise<'more' | 'done'>): Promise<void> {
+    const { stopping, now, rest } = this.#settings
+    while (!stopping.aborted) {
+      const startedAt = now()
+      if ((await piece(this.#limit)) === 'done') return
+      const tookMs = now() - startedAt
+      this.#learn(tookMs)
+      await rest(Math.min(restMsMax, tookMs * restShare), stopping)
+    }
+  }
+
+  #learn(tookMs: number): void {
+    const { limitMin, limitMax } = this.#settings
+    if (tookMs > pieceMsWanted) this.#limit = Math.max(limitMin, Math.floor(this.#limit / 2))
+    else if (tookMs < pieceMsWanted / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
+  }
+}
+
+/** An aborted rest is over; who works on looks at the signal. */
+async function rest(ms: number, signal: AbortSignal): Promise<void> {
+  await wait(ms, undefined, { signal, ref: false }).catch(() => {})
+}

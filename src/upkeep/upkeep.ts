@@ -1,0 +1,231 @@
+import { areApart, type Clock } from '../core/clock.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
+import type { Store } from '../store/store.ts'
+import type { Retention } from '../store/upkeep-store.ts'
+import { Pace } from './pace.ts'
+
+export type UpkeepParts = Readonly<{
+  store: Pick<Store, 'expire' | 'prune' | 'pruneKeys' | 'pruneReplays' | 'shrink' | 'stats'>
+  endpoints: () => readonly Endpoint[]
+  clock: Clock
+  log: Logger
+  notices: Notices
+  settings: UpkeepSettings
+}>
+
+export type UpkeepSettings = Readonly<{
+  everyMs: number
+  /** Nothing is expired or deleted before this, after a start. */
+  afterMs: number
+  retention: Retention
+  /** Since a replay ended. */
+  replayMs: number
+}>
+
+export type UpkeepReport = Readonly<{
+  startedAt: number
+  tookMs: number
+  /** Deliveries that became dead letters by their age. */
+  expired: number
+  /** Deliveries, events, idempotency keys and replays that were kept long enough and are deleted. */
+  deliveries: number
+  events: number
+  keys: number
+  replays: number
+  /** Pages given back to the file system. */
+  pagesFreed: number
+  /** Whether it went through all events, not only through those old enough in their order. */
+  full: boolean
+  /** Why nothing was expired or deleted, or not all. */
+  skipped: SkipReason | null
+}>
+
+export type SkipReason = 'just_started' | 'clocks_apart' | 'stopping'
+
+export type UpkeepState = Readonly<{ running: boolean; last: UpkeepReport | null; nextAt: number | null }>
+
+const dayMs = 86_400_000
+const rowsMax = 500
+const rowsMin = 32
+const pagesMax = 256
+const pagesMin = 8
+/** So much of the file may stay free: it is used again before the next run. */
+const freeShareMax = 0.05
+
+type Counts = { -readonly [N in 'expired' | 'deliveries' | 'events' | 'keys' | 'replays' | 'pagesFreed']: number }
+
+/**
+ * Lets nothing grow without bound: expires what has waited too long, deletes what has been kept long enough, and gives
+ * the space back. All of it in small pieces, so that deliveries do not notice.
+ */
+export class Upkeep {
+  readonly #parts: UpkeepParts
+  readonly #stopping = new AbortController()
+  readonly #listeners = new Set<(report: UpkeepReport) => void>()
+  readonly #bornAt: number
+  #timer: NodeJS.Timeout | null = null
+  #nextAt: number | null = null
+  #underway: Promise<UpkeepReport> | null = null
+  #last: UpkeepReport | null = null
+  #lastFullAt: number | null = null
+
+  constructor(parts: UpkeepParts) {
+    this.#parts = parts
+    this.#bornAt = parts.clock.steady()
+  }
+
+  get state(): UpkeepState {
+    return { running: this.#underway !== null, last: this.#last, nextAt: this.#nextAt }
+  }
+
+  start(): void {
+    this.#schedule(this.#parts.settings.afterMs)
+  }
+
+  /** Ends a run between two of its pieces. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#nextAt = null
+    await this.#underway?.catch(() => {})
+  }
+
+  /** Told of every run that came to its end. */
+  onRun(listener: (report: UpkeepReport) => void): void {
+    this.#listeners.add(listener)
+  }
+
+  /** Runs now; while a run is under way, answers with that one's report. */
+  run(): Promise<UpkeepReport> {
+    this.#underway ??= this.#run()
+      .catch((err) => {
+        this.#parts.log.warn({ err }, 'upkeep.failed')
+        throw err
+      })
+      .finally(() => {
+        this.#underway = null
+      })
+    return this.#underway
+  }
+
+  #schedule(afterMs: number): void {
+    if (this.#stopping.signal.aborted) return
+    this.#nextAt = this.#parts.clock.wall() + afterMs
+    this.#timer = setTimeout(() => {
+      this.run()
+        .catch(() => {})
+        .finally(() => this.#schedule(this.#parts.settings.everyMs))
+    }, afterMs)
+    this.#timer.unref()
+  }
+
+  async #run(): Promise<UpkeepReport> {
+    const { clock, log } = this.#parts
+    const startedAt = clock.wall()
+    const steadyAt = clock.steady()
+    const counts: Counts = { expired: 0, deliveries: 0, events: 0, keys: 0, replays: 0, pagesFreed: 0 }
+    let skipped = this.#reasonToSkip()
+    const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
+    if (skipped === null) {
+      // The earlier of the two, fixed for the whole run: whatever somebody does to the clock, nothing goes too early.
+      const now = Math.min(startedAt, steadyAt)
+      await this.#expire(now, counts)
+      await this.#prune(now, full, counts)
+      await this.#pruneRest(now, counts)
+    }
+    await this.#shrink(counts)
+    if (this.#stopping.signal.aborted) skipped = 'stopping'
+    else if (full) this.#lastFullAt = steadyAt
+    const report = { startedAt, tookMs: clock.steady() - steadyAt, ...counts, full, skipped }
+    this.#last = report
+    log.info({ ...report, startedAt: new Date(startedAt).toISOString() }, 'upkeep.done')
+    for (const listener of this.#listeners) listener(report)
+    return report
+  }
+
+  #reasonToSkip(): SkipReason | null {
+    const { clock, settings } = this.#parts
+    if (clock.steady() - this.#bornAt < settings.afterMs) return 'just_started'
+    return areApart(clock) ? 'clocks_apart' : null
+  }
+
+  #pace(limitMin: number, limitMax: number): Pace {
+    return new Pace({ limitMin, limitMax, stopping: this.#stopping.signal })
+  }
+
+  /** Paused and disabled endpoints too: what waits there grows old as well. */
+  async #expire(now: number, counts: Counts): Promise<void> {
+    for (const { id: endpointId, retry } of this.#parts.endpoints()) {
+      if (retry.maxAgeMs !== null) counts.expired += await this.#expireOf(endpointId, now - retry.maxAgeMs, now)
+    }
+  }
+
+  async #expireOf(endpointId: string, bornBefore: number, now: number): Promise<number> {
+    const { store, notices } = this.#parts
+    let count = 0
+    let after: number | null = null
+    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
+      const expired = await store.expire({ endpointId, bornBefore, now, limit, after })
+      for (const delivery of expired.deliveries) {
+        notices.publish({ kind: 'delivery.ended', endpointId, status: 'dead_letter', reason: 'expired', ...delivery })
+      }
+      count += expired.deliveries.length
+      after = expired.after
+      return after === null ? 'done' : 'more'
+    })
+    return count
+  }
+
+  /**
+   * Oldest first. Events come in the order of their receipt, but for a clock that was set back meanwhile; so it ends
+   * where they are too young for every rule, and once a day it looks at all of them.
+   */
+  async #prune(now: number, full: boolean, counts: Counts): Promise<void> {
+    const { store, settings } = this.#parts
+    const { retention } = settings
+    const tooYoungAt = now - Math.min(...Object.values(retention))
+    let after: number | null = null
+    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
+      const pruned = await store.prune({ now, retention, limit, after })
+      counts.deliveries += pruned.deliveries
+      counts.events += pruned.events
+      after = pruned.after
+      const isYoung = pruned.youngestAt !== null && pruned.youngestAt > tooYoungAt
+      return after === null || (isYoung && !full) ? 'done' : 'more'
+    })
+  }
+
+  async #pruneRest(now: number, counts: Counts): Promise<void> {
+    const { store, settings } = this.#parts
+    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
+      const keys = await store.pruneKeys(now, limit)
+      counts.keys += keys
+      return keys < limit ? 'done' : 'more'
+    })
+    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
+      const replays = await store.pruneReplays(now - settings.replayMs, limit)
+      counts.replays += replays
+      return replays < limit ? 'done' : 'more'
+    })
+  }
+
+  async #shrink(counts: Counts): Promise<void> {
+    const { store } = this.#parts
+    if (this.#stopping.signal.aborted) return
+    const { fileBytes, freeBytes } = await store.stats()
+    if (freeBytes <= fileBytes * freeShareMax) return
+    // How many pages that is, the first answer tells.
+    const keptShare = (fileBytes * freeShareMax) / freeBytes
+    let left: number | null = null
+    let pagesToKeep = 0
+    await this.#pace(pagesMin, pagesMax).work(async (limit) => {
+      const before = left ?? Number.POSITIVE_INFINITY
+      left = await store.shrink(limit)
+      if (before === Number.POSITIVE_INFINITY) pagesToKeep = (left + limit) * keptShare
+      counts.pagesFreed += Math.min(limit, before - left)
+      return left <= pagesToKeep || left >= before ? 'done' : 'more'
+    })
+  }
+}

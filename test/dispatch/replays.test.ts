@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { HttpEndpoint } from '../../src/core/endpoint.ts'
+import type { Replay, Selection } from '../../src/core/replay.ts'
+import type { ReplayRunner } from '../../src/dispatch/replays.ts'
+import { answered, type Bench, type BenchSettings, numberIn, openBench } from '../support/dispatch-bench.ts'
+
+type Asked = Partial<Parameters<ReplayRunner['create']>[0]>
+
+/** A bench whose endpoints refuse everything for good until it is told otherwise. */
+async function withDeadLetters(
+  t: Parameters<typeof openBench>[0],
+  count: number,
+  given: Partial<HttpEndpoint> = {},
+  settings: BenchSettings = {},
+) {
+  const at = { isUp: false }
+  const bench = await openBench(t, { script: () => answered(at.isUp ? 200 : 422), ...settings })
+  const endpoint = await bench.add({ breaker: null, concurrency: 100, ...given })
+  for (let n = 1; n <= count; n++) await bench.send({ n })
+  await bench.quiet()
+  assert.deepEqual(await bench.tally(), { failed: count })
+  at.isUp = true
+  bench.wire.tries.length = 0
+  return { bench, endpoint, at }
+}
+
+function start(bench: Bench, asked: Asked = {}): Promise<Replay> {
+  const selection: Selection = { kind: 'deliveries', filter: {} }
+  return bench.replays.create({ tenant: null, selection, rate: null, note: '', by: 'admin', ...asked })
+}
+
+const now = (bench: Bench, id: string) => bench.store.getReplay(id).then((replay) => replay!)
+const changes = ({ heard }: Bench) => heard.filter((notice) => notice.kind === 'replay.changed')
+
+test('brings dead letters back with a fresh budget, and their numbering goes on', async (t) => {
+  const { bench } = await withDeadLetters(t, 3)
+  const replay = await start(bench, { note: 'fixed' })
+  assert.deepEqual([replay.status, replay.matched, replay.by, replay.note], ['running', 3, 'admin', 'fixed'])
+  await bench.pass(10, 1)
+  assert.deepEqual(await bench.tally(), { delivered: 3 })
+  assert.deepEqual(
+    bench.wire.tries.map((one) => [numberIn(one.parcel), one.parcel.attempt]),
+    [
+      [1, 2],
+      [2, 2],
+      [3, 2],
+    ],
+  )
+  const after = await now(bench, replay.id)
+  assert.deepEqual([after.status, after.replayed, after.failed], ['finished', 3, 0])
+  const [first] = await bench.deliveries()
+  assert.deepEqual([first!.delivery.attempts, first!.delivery.triesInBudget], [2, 1])
+})
+
+test('what fails again is not brought back a second time by the same job', async (t) => {
+  const { bench, at } = await withDeadLetters(t, 5)
+  at.isUp = false
+  const replay = await start(bench, { rate: 10 })
+  await bench.pass(3_000, 100)
+  assert.equal((await now(bench, replay.id)).status, 'finished')
+  assert.equal(bench.wire.tries.length, 5)
+  assert.deepEqual(await bench.tally(), { failed: 5 })
+})
+
+test('keeps to its rate', async (t) => {
+  const { bench } = await withDeadLetters(t, 100)
+  const replay = await start(bench, { rate: 20 })
+  const seen: number[] = []
+  for (let second = 1; second <= 5; second++) {
+    await bench.pass(1_000, 50)
+    seen.push((await now(bench, replay.id)).replayed)
+  }
+  for (const [index, replayed] of seen.entries()) {
+    const atMost = 20 * (index + 1) + 2
+    assert.ok(replayed <= atMost && replayed >= atMost - 8, `${replayed} after ${index + 1} s`)
+  }
+  await bench.pass(1_000, 50)
+  assert.equal((await now(bench, replay.id)).status, 'finished')
+})
+
+test('in an ordered lane the replayed keep their order, behind what came meanwhile', async (t) => {
+  const { bench, endpoint } = await withDeadLetters(t, 30, { ordering: 'endpoint' })
+  bench.wire.script = () => 'hold'
+  await bench.send({ n: 100 })
+  await bench.quiet()
+  await start(bench, { rate: 100 })
+  await bench.pass(1_000, 50)
+  await bench.send({ n: 200 })
+  bench.wire.script = () => answered(200)
+  bench.wire.answerAll(answered(200))
+  await bench.pass(1_000, 50)
+  const order = bench.wire.triesOf(endpoint).map((one) => numberIn(one.parcel))
+  assert.deepEqual(order, [100, ...Array.from({ length: 30 }, (_, index) => index + 1), 200])
+})
+
+test('a paused job stands still through a restart, and a resumed one goes on where it was', async (t) => {
+  const { bench } = await withDeadLetters(t, 50)
+  const replay = await start(bench, { rate: 10 })
+  await bench.pass(2_000, 100)
+  const paused = await bench.replays.change(replay.id, 'pause')
+  assert.ok(paused.kind === 'changed' && paused.replay.replayed < 30)
+  const again = await bench.restart({ script: () => answered(200) })
+  await again.pass(5_000, 500)
+  assert.equal((await now(again, replay.id)).replayed, paused.replay.replayed)
+  assert.equal((await again.replays.change(replay.id, 'resume')).kind, 'changed')
+  await again.pass(5_000, 100)
+  const after = await now(again, replay.id)
+  assert.deepEqual([after.status, after.replayed], ['finished', 50])
+  assert.deepEqual(await again.tally(), { delivered: 50 })
+  const tried = [...bench.wire.tries, ...again.wire.tries].map((one) => numberIn(one.parcel))
+  assert.deepEqual(
+    [...tried].sort((a, b) => a - b),
+    Array.from({ length: 50 }, (_, index) => index + 1),
+  )
+})
+
+test('a running job goes on by itself after a restart', async (t) => {
+  const { bench } = await withDeadLetters(t, 40)
+  const replay = await start(bench, { rate: 10 })
+  await bench.pass(1_000, 100)
+  const again = await bench.restart({ script: () => answered(200) })
+  await again.pass(5_000, 100)
+  const after = await now(again, replay.id)
+  assert.deepEqual([after.status, after.replayed], ['finished', 40])
+  assert.equal(bench.wire.tries.length + again.wire.tries.length, 40)
+})
+
+test('a cancelled job leaves the rest as it is, and no verb changes it any more', async (t) => {
+  const { bench } = await withDeadLetters(t, 50)
+  const replay = await start(bench, { rate: 10 })
+  await bench.pass(1_000, 100)
+  assert.equal((await bench.replays.change(replay.id, 'cancel')).kind, 'changed')
+  await bench.pass(5_000, 100)
+  const after = await now(bench, replay.id)
+  assert.equal(after.status, 'cancelled')
+  assert.deepEqual(await bench.tally(), { delivered: after.replayed, failed: 50 - after.replayed })
+  for (const verb of ['pause', 'resume', 'cancel'] as const) {
+    assert.equal((await bench.replays.change(replay.id, verb)).kind, 'refused')
+  }
+  assert.equal((await bench.replays.change('rpl_none', 'pause')).kind, 'not_found')
+})
+
+test('those of an endpoint that is gone count as failed', async (t) => {
+  const { bench, endpoint } = await withDeadLetters(t, 4)
+  await bench.catalogue.remove(endpoint.id)
+  const replay = await start(bench)
+  await bench.pass(10, 1)
+  const after = await now(bench, replay.id)
+  assert.deepEqual([after.status, after.matched, after.replayed, after.failed], ['finished', 4, 0, 4])
+  assert.deepEqual(await bench.tally(), { failed: 4 })
+})
+
+test('takes turns among jobs', async (t) => {
+  const { bench } = await withDeadLetters(t, 1_200, { types: ['order.created'] })
+  const large = await start(bench)
+  const [some] = await bench.deliveries()
+  const small = await start(bench, { selection: { kind: 'deliveries', filter: { ids: [some!.delivery.id] } } })
+  await bench.pass(4, 1)
+  assert.equal((await now(bench, small.id)).status, 'finished')
+  assert.equal((await now(bench, large.id)).status, 'running')
+})
+
+test('without a rate it waits for the endpoint to take what is there, but not for ever', async (t) => {
+  const { bench, endpoint } = await withDeadLetters(t, 900, { concurrency: 1 })
+  bench.wire.script = () => 'hold'
+  const replay = await start(bench)
+  await bench.pass(500, 10)
+  const early = (await now(bench, replay.id)).replayed
+  assert.ok(early <= 400, `${early} at once`)
+  await bench.pass(10_000, 100)
+  assert.equal((await now(bench, replay.id)).status, 'finished')
+  assert.equal(bench.wire.openOf(endpoint), 1)
+  bench.wire.script = () => answered(200)
+  bench.wire.answerAll(answered(200))
+  await bench.quiet()
+  assert.deepEqual(await bench.tally(), { delivered: 900 })
+})
+
+test('a step that the store refuses is made again later', async (t) => {
+  const { bench } = await withDeadLetters(t, 3)
+  bench.watched.refuse('stepReplay')
+  const replay = await start(bench)
+  await bench.pass(3_000, 100)
+  assert.ok(bench.logged.includes('replay.step_failed'))
+  assert.equal((await now(bench, replay.id)).replayed, 0)
+  bench.watched.mend()
+  await bench.pass(2_000, 100)
+  assert.deepEqual(await bench.tally(), { delivered: 3 })
+})
+
+test('tells of its beginning, its progress now and then, and its end', async (t) => {
+  const { bench } = await withDeadLetters(t, 100)
+  const { id } = await start(bench, { rate: 20 })
+  await bench.pass(7_000, 50)
+  const told = changes(bench)
+  assert.deepEqual([told[0]?.status, told[0]?.replayed, told[0]?.matched], ['running', 0, 100])
+  const last = told.at(-1)
+  assert.deepEqual([last?.replayId, last?.status, last?.replayed], [id, 'finished', 100])
+  assert.ok(told.length >= 4 && told.length <= 8, `${told.length} notices`)
+})
+
+test('a dry run says what would come back and changes nothing', async (t) => {
+  const { bench, endpoint } = await withDeadLetters(t, 12)
+  const filter = { kind: 'deliveries', filter: { endpointId: endpoint.id } } as const
+  const { matched, sample } = await bench.replays.preview({ selection: filter, tenant: null })
+  assert.deepEqual([matched, sample.length], [12, 10])
+  const other = await bench.replays.preview({ selection: filter, tenant: 'acme' })
+  assert.deepEqual([other.matched, other.sample], [0, []])
+  await bench.pass(1_000, 100)
+  assert.deepEqual(await bench.tally(), { failed: 12 })
+})
+
+test('recovers what an endpoint failed to take, what it never got, and all of it', async (t) => {
+  const { bench } = await withDeadLetters(t, 3)
+  const late = await bench.add({ breaker: null, ordering: 'endpoint' })
+  const recover = (only: 'failed' | 'missing' | 'all') =>
+    ({ kind: 'recover', endpointId: late.id, since: 0, only }) as const
+  assert.equal((await bench.replays.preview({ selection: recover('missing'), tenant: 'default' })).matched, 3)
+  const job = await start(bench, { selection: recover('missing'), tenant: 'default' })
+  await bench.pass(20, 1)
+  assert.deepEqual([(await now(bench, job.id)).status, (await now(bench, job.id)).replayed], ['finished', 3])
+  assert.deepEqual(
+    bench.wire.triesOf(late).map((one) => numberIn(one.parcel)),
+    [1, 2, 3],
+  )
+  await start(bench, { selection: recover('failed'), tenant: 'default' })
+  await bench.pass(20, 1)
+  assert.equal(bench.wire.triesOf(late).length, 3)
+  await start(bench, { selection: recover('all'), tenant: 'default' })
+  await bench.pass(20, 1)
+  assert.deepEqual(
+    bench.wire.triesOf(late).map((one) => numberIn(one.parcel)),
+    [1, 2, 3, 1, 2, 3],
+  )
+})

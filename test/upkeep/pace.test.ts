@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Pace } from '../../src/upkeep/pace.ts'
+
+/** Work whose pieces take a millisecond for every `perMs` rows. */
+async function run(rows: number, perMs: number, limits = { limitMin: 32, limitMax: 500 }) {
+  let now = 0
+  const pieces: number[] = []
+  const rests: number[] = []
+  const stopping = new AbortController()
+  const pace = new Pace({
+    ...limits,
+    stopping: stopping.signal,
+    now: () => now,
+    rest: async (ms) => void rests.push(ms),
+  })
+  let left = rows
+  await pace.work(async (limit) => {
+    pieces.push(limit)
+    left -= limit
+    now += limit / perMs
+    return left > 0 ? 'more' : 'done'
+  })
+  return { pieces, rests, workedMs: now }
+}
+
+test('pieces grow while they are quick, and never beyond the limit', async () => {
+  const { pieces } = await run(20_000, 10_000)
+  assert.deepEqual(pieces.slice(0, 5), [32, 64, 128, 256, 500])
+  assert.equal(Math.max(...pieces), 500)
+})
+
+test('pieces shrink when they are slow, and never below the limit', async () => {
+  const { pieces } = await run(5_000, 5)
+  assert.ok(pieces.every((piece) => piece === 32))
+  const middle = await run(20_000, 30)
+  // 4 ms are wanted: about 120 rows.
+  assert.ok(middle.pieces.slice(5).every((piece) => piece >= 32 && piece <= 128))
+})
+
+test('every piece but the last is followed by a rest four times as long, at most two seconds', async () => {
+  const { pieces, rests } = await run(3_000, 20)
+  assert.equal(rests.length, pieces.length - 1)
+  const expected = pieces.slice(0, -1).map((piece) => (piece / 20) * 4)
+  assert.deepEqual(rests.map(Math.round), expected.map(Math.round))
+  assert.ok((await run(300, 0.01)).rests.every((rest) => rest === 2_000))
+})
+
+test('it ends between two pieces when it is stopped', async () => {
+  const stopping = new AbortController()
+  const pace = new Pace({ limitMin: 1, limitMax: 1, stopping: stopping.signal })
+  let pieces = 0
+  await pace.work(async () => {
+    pieces += 1
+    if (pieces === 3) stopping.abort()
+    return 'more'
+  })
+  assert.equal(pieces, 3)
+})
