@@ -225,7 +225,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
 }
 
 function isCode({ path }: SourceFile): boolean {
-  return /^(?:src|test|bench|scripts)\/.*\.(?:ts|mjs)$/.test(path)
+  return /^(?:src|test|bench|scripts|examples)\/.*\.(?:ts|mjs)$/.test(path)
 }
 
 function isSource({ path }: SourceFile): boolean {
