@@ -37,6 +37,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   ],
   'deliveries show': ['posthorn deliveries show dlv_0aj52yq7c04vb6zr2m9ye8k'],
   'deliveries retry': ['posthorn deliveries retry dlv_0aj52yq7c04vb6zr2m9ye8k'],
+  tail: ["posthorn tail --type 'order.*'", 'posthorn tail --kinds attempt.settled -o jsonl'],
+  'keys create': ['posthorn keys create --role send --tenant acme --name shop'],
+  'keys list': ['posthorn keys list --tenant acme'],
+  'keys delete': ['posthorn keys delete key_0aj52yq7c04vb6zr2m9ye8k --yes'],
   sink: [
     'posthorn sink --port 4900 --script 503x3,200',
     'posthorn sink --delay 20ms --body --verify "$(posthorn endpoints secret ep_0aj52yfkm006yg2qmpeajzq)"',

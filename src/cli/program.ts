@@ -7,11 +7,13 @@ import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
+import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
 import { addSend } from './send.ts'
 import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
 import { addStart } from './start.ts'
+import { addTail } from './tail.ts'
 import type { Terminal } from './terminal.ts'
 
 const afterHelp = `
@@ -78,6 +80,8 @@ export function buildProgram(terminal: Terminal): Command {
     addEndpoints,
     addEvents,
     addDeliveries,
+    addTail,
+    addKeys,
     addSink,
     addSimulate,
     addMigrate,
