@@ -81,8 +81,9 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
     const { upkeep } = operating
     const refusal = (url: string) => transport.refusal(url)
     const serving = { config, store, intake, ids, catalogue, sources, dispatcher, replays, refusal, metrics, log }
-    const server = await openServer({ ...serving, now: clock.wall, upkeep, version })
-    log.info({ url: server.url, pid: process.pid, version, database: file }, 'posthorn.started')
+    const server = await openServer({ ...serving, notices, now: clock.wall, upkeep, version })
+    const { url, publicUrl } = server
+    log.info({ url, publicUrl, pid: process.pid, version, database: file }, 'posthorn.started')
     const stop = once(async () => {
       await operating?.stop()
       intake.stop()
@@ -90,7 +91,7 @@ export async function openApp(config: Config, { onFatal }: AppOptions): Promise<
       await stopParts()
       log.info({}, 'posthorn.stopped')
     })
-    return { url: server.url, stop }
+    return { url, stop }
   } catch (error) {
     await stopParts()
     throw error

@@ -102,6 +102,7 @@ export async function openServedParts(
     dispatcher,
     replays,
     refusal,
+    notices,
     metrics,
     upkeep,
     log,
