@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
@@ -14,8 +14,10 @@ import { Sources } from './intake/sources.ts'
 import { openLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { openServer } from './server/server.ts'
+import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
 import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
+import { realFile } from './store/sqlite/open-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
@@ -121,6 +123,36 @@ function refuseWrongRanges({ allowPrivate }: Config): void {
 /** Brings the database's schema up to date, or says what that would take. */
 export function migrateDatabase(config: Config, options: { dryRun: boolean }): Promise<MigrationReport> {
   return migrateFile(config.database.path, options)
+}
+
+export type Backup = BackupReport &
+  Readonly<{
+    /** What opens the secrets in it: its file was copied, or left where it is, or it was given in the configuration. */
+    key: Readonly<{ kind: 'copied' | 'left'; file: string }> | Readonly<{ kind: 'given' }>
+  }>
+
+/** Copies the database, whether a server runs on it or not. */
+export async function backupDatabase(
+  config: Config,
+  target: string,
+  options: { withKey: boolean; onProgress: (bytesDone: number) => void },
+): Promise<Backup> {
+  const keyFile = `${realFile(config.database.path)}.key`
+  const keyTarget = `${target}.key`
+  const isGiven = config.encryptionKey !== null
+  if (options.withKey && isGiven) {
+    const message =
+      'The key is set by POSTHORN_ENCRYPTION_KEY, not by a file: keep it yourself, and leave --with-key out.'
+    throw new PosthornError('invalid', message)
+  }
+  if (options.withKey && existsSync(keyTarget)) {
+    throw new PosthornError('invalid', `${keyTarget} exists already; name another file, a backup overwrites nothing.`)
+  }
+  const report = await backupFile(config.database.path, target, options.onProgress)
+  if (isGiven) return { ...report, key: { kind: 'given' } }
+  if (!options.withKey) return { ...report, key: { kind: 'left', file: keyFile } }
+  copyFileSync(keyFile, keyTarget, constants.COPYFILE_EXCL)
+  return { ...report, key: { kind: 'copied', file: keyTarget } }
 }
 
 export type { Check } from './upkeep/checkup.ts'

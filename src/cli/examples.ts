@@ -51,6 +51,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   upkeep: ['posthorn upkeep', 'posthorn upkeep --now -o json'],
   'dispatch pause': ['posthorn dispatch pause'],
   'dispatch resume': ['posthorn dispatch resume'],
+  backup: ['posthorn backup ./backup/posthorn-2026-01-31.db', 'posthorn backup /mnt/backup/posthorn.db --with-key'],
   doctor: ['posthorn doctor', 'posthorn doctor -o json'],
   sink: [
     'posthorn sink --port 4900 --script 503x3,200',

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { addBackup } from './backup.ts'
 import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
@@ -88,6 +89,7 @@ export function buildProgram(terminal: Terminal): Command {
     addMigrate,
     addConfig,
     addUpkeep,
+    addBackup,
     addDispatch,
     addDoctor,
     addCompletion,
