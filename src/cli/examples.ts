@@ -27,6 +27,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'endpoints secret': ['posthorn endpoints secret ep_0aj52yfkm006yg2qmpeajzq'],
   'endpoints rotate-secret': ['posthorn endpoints rotate-secret ep_0aj52yfkm006yg2qmpeajzq --keep-old-for 24h'],
   'endpoints test': [`posthorn endpoints test ep_0aj52yfkm006yg2qmpeajzq --type order.created --data '{"id":1}'`],
+  'endpoints recover': [
+    'posthorn endpoints recover ep_0aj52yfkm006yg2qmpeajzq --since 6h --dry-run',
+    'posthorn endpoints recover ep_0aj52yfkm006yg2qmpeajzq --since 7d --only missing --rate 50  # backfill a new one',
+  ],
   'endpoints delete': ['posthorn endpoints delete ep_0aj52yfkm006yg2qmpeajzq --yes'],
   'sources create': [
     'posthorn sources create github-main --provider github --secret - < webhook-secret.txt',
@@ -53,6 +57,24 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'dispatch resume': ['posthorn dispatch resume'],
   backup: ['posthorn backup ./backup/posthorn-2026-01-31.db', 'posthorn backup /mnt/backup/posthorn.db --with-key'],
   doctor: ['posthorn doctor', 'posthorn doctor -o json'],
+  'deliveries cancel': ['posthorn deliveries cancel dlv_0aj52yq7c04vb6zr2m9ye8k'],
+  'dlq list': [
+    'posthorn dlq list --group error --since 24h',
+    'posthorn dlq list --endpoint ep_0aj52yfkm006yg2qmpeajzq --reason exhausted',
+  ],
+  'dlq show': ['posthorn dlq show dlv_0aj52yq7c04vb6zr2m9ye8k'],
+  'dlq replay': [
+    'posthorn dlq replay --endpoint ep_0aj52yfkm006yg2qmpeajzq --dry-run',
+    `posthorn dlq replay --error 'HTTP 500' --since 6h --rate 100 --note 'fixed in 1.4.2' --follow`,
+  ],
+  'dlq discard': ['posthorn dlq discard --reason cancelled --dry-run', 'posthorn dlq discard --all --yes'],
+  'replays list': ['posthorn replays list --status running'],
+  'replays show': ['posthorn replays show rpl_0aj52z0d400q7c1tn5xk3mw --follow'],
+  'replays pause': ['posthorn replays pause rpl_0aj52z0d400q7c1tn5xk3mw'],
+  'replays resume': ['posthorn replays resume rpl_0aj52z0d400q7c1tn5xk3mw'],
+  'replays cancel': ['posthorn replays cancel rpl_0aj52z0d400q7c1tn5xk3mw'],
+  'breakers list': ['posthorn breakers list --state open'],
+  'breakers reset': ['posthorn breakers reset ep_0aj52yfkm006yg2qmpeajzq'],
   sink: [
     'posthorn sink --port 4900 --script 503x3,200',
     'posthorn sink --delay 20ms --body --verify "$(posthorn endpoints secret ep_0aj52yfkm006yg2qmpeajzq)"',

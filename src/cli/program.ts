@@ -1,16 +1,19 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { addBackup } from './backup.ts'
+import { addBreakers } from './breakers.ts'
 import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
 import { addDispatch } from './dispatch.ts'
+import { addDlq } from './dlq.ts'
 import { addDoctor } from './doctor.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addMigrate } from './migrate.ts'
+import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
 import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
@@ -84,6 +87,9 @@ export function buildProgram(terminal: Terminal): Command {
     addSources,
     addEvents,
     addDeliveries,
+    addDlq,
+    addReplays,
+    addBreakers,
     addSink,
     addSimulate,
     addMigrate,

@@ -257,9 +257,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const logged: string[] = []
   const log = logInto(logged)
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue, log, notices },
-    transport: wire,
-    clock: time,
+    ...{ store, catalogue, log, notices, transport: wire, clock: time },
     random: () => 0.5,
     composeTest: () => {
       throw new Error('no try-outs here')
