@@ -34,7 +34,7 @@ export function withEndpointFlags(command: Command): Command {
     .option('--header <name=value>', 'sent with every try; may be repeated', header)
     .option('--description <text>', 'a note for people')
     .option('--breaker <json|off>', 'circuit breaker, such as {"threshold":5,"cooldown":"5m"}', breaker)
-    .option('--disable-after <duration|off>', 'disabled with nothing but failures for this long', disableAfter)
+    .option('--disable-after <duration|off>', 'with nothing but failures for this long it is disabled', disableAfter)
     .option('--classify <json>', 'what single statuses mean, such as {"409":"retryable"}', json)
 }
 

@@ -1,26 +1,111 @@
 import { Buffer } from 'node:buffer'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Problem } from './problem.ts'
 
-/** Whether the request itself says that its body is larger. */
-export function isDeclaredLarger(request: IncomingMessage, bytesMax: number): boolean {
-  return Number(request.headers['content-length'] ?? 0) > bytesMax
-}
+const retryAfterSeconds = '1'
 
 /**
- * Reads a body on node's own request. `done` gets its bytes, or null when there are more than may be: those are read
- * and thrown away, so that the client gets to see the answer. It is not called when the client goes away.
+ * What all bodies together may hold of the memory while they are read. Counted is what has come, not what was
+ * announced: a client that promises much and sends little takes nothing from the others.
  */
-export function readBody(request: IncomingMessage, bytesMax: number, done: (body: Buffer | null) => void): void {
-  let chunks: Buffer[] = []
-  let size = 0
-  request.on('data', (chunk: Buffer) => {
-    size += chunk.length
-    if (size <= bytesMax) chunks.push(chunk)
-    else chunks = []
-  })
-  request.on('end', () => {
-    const [first] = chunks
-    if (size > bytesMax) done(null)
-    else done(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks))
-  })
+export class BodyBudget {
+  readonly #bytesMax: number
+  #used = 0
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax
+  }
+
+  /** Bytes in use. */
+  get used(): number {
+    return this.#used
+  }
+
+  /** Whether there was room. */
+  take(bytes: number): boolean {
+    if (this.#used + bytes > this.#bytesMax) return false
+    this.#used += bytes
+    return true
+  }
+
+  give(bytes: number): void {
+    this.#used -= bytes
+  }
+}
+
+export type Exchange = Readonly<{ request: IncomingMessage; response: ServerResponse }>
+
+/**
+ * Reads one body, and says once what came of it: the bytes, or why they are not taken. What comes after a problem is
+ * thrown away, so that the client gets to see the answer. Nothing is said when the client leaves.
+ */
+export class BodyReading {
+  readonly #bytesMax: number
+  readonly #budget: BodyBudget
+  readonly #done: (body: Buffer | Problem) => void
+  #chunks: Buffer[] = []
+  #size = 0
+  #state: 'reading' | 'done' | 'released' = 'reading'
+
+  constructor(
+    { request, response }: Exchange,
+    bytesMax: number,
+    budget: BodyBudget,
+    done: (body: Buffer | Problem) => void,
+  ) {
+    this.#bytesMax = bytesMax
+    this.#budget = budget
+    this.#done = done
+    request.on('data', (chunk: Buffer) => this.#read(chunk))
+    request.on('end', () => this.#end())
+    response.on('close', () => this.release())
+  }
+
+  /** The bytes are no longer needed. Safe to call twice; the end of the response calls it too. */
+  release(): void {
+    if (this.#state === 'released') return
+    this.#state = 'released'
+    this.#chunks = []
+    this.#budget.give(this.#size)
+    this.#size = 0
+  }
+
+  #read(chunk: Buffer): void {
+    if (this.#state !== 'reading') return
+    const isTooLarge = this.#size + chunk.length > this.#bytesMax
+    if (isTooLarge || !this.#budget.take(chunk.length)) {
+      this.#refuse(isTooLarge ? tooLarge(this.#bytesMax) : overloaded())
+      return
+    }
+    this.#size += chunk.length
+    this.#chunks.push(chunk)
+  }
+
+  #refuse(problem: Problem): void {
+    this.release()
+    this.#done(problem)
+  }
+
+  #end(): void {
+    if (this.#state !== 'reading') return
+    this.#state = 'done'
+    const [first] = this.#chunks
+    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks)
+    this.#chunks = []
+    this.#done(body)
+  }
+}
+
+/** What can be told before the body is there. */
+export function announcedProblem({ headers }: IncomingMessage, bytesMax: number): Problem | null {
+  return Number(headers['content-length'] ?? 0) > bytesMax ? tooLarge(bytesMax) : null
+}
+
+function tooLarge(bytesMax: number): Problem {
+  return new Problem('too_large', `The body is larger than the ${bytesMax} bytes that are taken here.`)
+}
+
+export function overloaded(): Problem {
+  const detail = 'Too many requests are being read at once; send this one again later.'
+  return new Problem('overloaded', detail, { headers: { 'retry-after': retryAfterSeconds } })
 }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
 import { acceptedShown } from './answers.ts'
 import type { Access } from './auth.ts'
-import { isDeclaredLarger, readBody } from './body-reader.ts'
+import { announcedProblem, type BodyBudget, BodyReading } from './body-reader.ts'
 import { cloudEventOf } from './cloudevents.ts'
 import { agreedKey, eventSchema, inputOf, keyReused, readEvent, requestFacts } from './event-reader.ts'
 import { readMembers } from './json.ts'
@@ -15,6 +15,7 @@ import { Scope } from './scope.ts'
 
 export type HotPathParts = Readonly<{
   intake: Intake
+  bodies: BodyBudget
   access: Access
   eventBytesMax: number
   /** Answers with the problem that the error is. */
@@ -41,25 +42,24 @@ export function hotPathFacts(bytesMax: number): RouteFacts {
 
 /**
  * `POST /v1/events`, on node's own request and response: it is most of the traffic, and a framework around it costs
- * a third of what taking an event in costs. Everything else, and every other method, is fastify's.
+ * a third of what taking an event in costs. Everything else, and every other method, is fastify's. Answers whether
+ * the request was for here.
  */
-export function openHotPath(parts: HotPathParts): (request: IncomingMessage, response: ServerResponse) => void {
+export function openHotPath(parts: HotPathParts): (request: IncomingMessage, response: ServerResponse) => boolean {
   return (request, response) => {
+    if (request.method !== 'POST' || !isHot(request.url)) return false
     const caller = parts.access(request.headers)
+    const refused =
+      caller instanceof Problem ? caller : (refusal(sending, caller) ?? announcedProblem(request, parts.eventBytesMax))
     // What is left of the body is read and thrown away by node, so that the client gets to see the answer.
-    if (caller instanceof Problem) return parts.fail(request, response, caller)
-    const refused = refusal(sending, caller) ?? lengthProblem(request, parts.eventBytesMax)
-    if (refused !== null) parts.fail(request, response, refused)
+    if (caller instanceof Problem || refused !== null) parts.fail(request, response, refused)
     else new Arrival(parts, new Scope(caller), request, response)
+    return true
   }
 }
 
-function lengthProblem(request: IncomingMessage, bytesMax: number): Problem | null {
-  return isDeclaredLarger(request, bytesMax) ? tooLarge(bytesMax) : null
-}
-
-function tooLarge(bytesMax: number): Problem {
-  return new Problem('too_large', `The body is larger than the ${bytesMax} bytes that an event may have.`)
+function isHot(url: string | undefined): boolean {
+  return url === hotPathUrl || url?.startsWith(`${hotPathUrl}?`) === true
 }
 
 /** One request on its way: body → event → intake → answer. */
@@ -68,24 +68,27 @@ class Arrival {
   readonly #scope: Scope
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
+  readonly #reading: BodyReading
 
   constructor(parts: HotPathParts, scope: Scope, request: IncomingMessage, response: ServerResponse) {
     this.#parts = parts
     this.#scope = scope
     this.#request = request
     this.#response = response
-    readBody(request, parts.eventBytesMax, (body) => this.#accept(body))
+    const { eventBytesMax, bodies } = parts
+    this.#reading = new BodyReading({ request, response }, eventBytesMax, bodies, (body) => this.#accept(body))
   }
 
-  #accept(body: Buffer | null): void {
-    const { intake, eventBytesMax } = this.#parts
+  #accept(body: Buffer | Problem): void {
     try {
-      if (body === null) throw tooLarge(eventBytesMax)
+      if (body instanceof Problem) throw body
       const input = readInput(this.#request, body, this.#scope)
-      intake.accept([input]).then(
+      this.#parts.intake.accept([input]).then(
         (acceptance) => this.#answer(acceptance),
         (error) => this.#fail(error),
       )
+      // The intake has its own copy, and counts it.
+      this.#reading.release()
     } catch (error) {
       this.#fail(error)
     }

@@ -8,7 +8,7 @@ import type { Handshake, Refusal } from '../intake/providers/verification.ts'
 import type { SourceEntry, Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import { inboundAccepted } from './answers.ts'
-import { isDeclaredLarger, readBody } from './body-reader.ts'
+import { announcedProblem, type BodyBudget, BodyReading } from './body-reader.ts'
 import { requestFacts } from './event-reader.ts'
 import { notFound, Problem } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
@@ -18,6 +18,7 @@ import { sourceName } from './source-schema.ts'
 export type InboundPathParts = Readonly<{
   sources: Sources
   intake: Intake
+  bodies: BodyBudget
   log: Logger
   now: () => number
   /** Answers with the problem that the error is. */
@@ -66,7 +67,7 @@ export function openInboundPath(
     const refused = entry === null ? notFound('source', name) : headProblem(request, entry.source)
     // What is left of the body is read and thrown away by node, so that the client gets to see the answer.
     if (entry === null || refused !== null) parts.fail(request, response, refused)
-    else readBody(request, entry.source.bodyBytesMax, new Visit(parts, refusals, entry, request, response).take)
+    else new Visit(parts, refusals, entry, request, response)
     return true
   }
 }
@@ -78,16 +79,13 @@ function headProblem(request: IncomingMessage, { bodyBytesMax, contentTypes }: S
     const allow = methods.join(', ')
     return new Problem('method_not_allowed', `${method} is not offered here, only ${allow}.`, { headers: { allow } })
   }
-  if (isDeclaredLarger(request, bodyBytesMax)) return tooLarge(bodyBytesMax)
+  const tooLarge = announcedProblem(request, bodyBytesMax)
+  if (tooLarge !== null) return tooLarge
   if (method === 'GET' || contentTypes === null) return null
   const given = mediaTypeOf(headers['content-type'])
   if (contentTypes.includes(given)) return null
   const detail = `The content type is ${JSON.stringify(given.slice(0, 100))}; this source takes ${contentTypes.join(', ')}.`
   return new Problem('unsupported_media_type', detail)
-}
-
-function tooLarge(bytesMax: number): Problem {
-  return new Problem('too_large', `The body is larger than the ${bytesMax} bytes that this source takes.`)
 }
 
 /** One request on its way: body → verification → intake → answer. */
@@ -110,11 +108,17 @@ class Visit {
     this.#entry = entry
     this.#request = request
     this.#response = response
+    const { bodyBytesMax } = entry.source
+    const reading = new BodyReading({ request, response }, bodyBytesMax, parts.bodies, (body) => {
+      this.#take(body)
+      // The intake has its own copy, and counts it.
+      reading.release()
+    })
   }
 
-  readonly take = (body: Buffer | null): void => {
+  #take(body: Buffer | Problem): void {
     try {
-      if (body === null) throw tooLarge(this.#entry.source.bodyBytesMax)
+      if (body instanceof Problem) throw body
       const inbound = readInbound(this.#entry, this.#received(body), this.#parts.now(), this.#ownHeaders())
       switch (inbound.kind) {
         case 'event':

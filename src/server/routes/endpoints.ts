@@ -14,24 +14,20 @@ import {
   rotationSchema,
 } from '../endpoint-schema.ts'
 import { readMembers } from '../json.ts'
+import { idPaging, pageById } from '../paging.ts'
 import { notFound, validationProblem } from '../problem.ts'
 import type { Presets } from '../retry-schema.ts'
 import type { Api } from '../route.ts'
-import { choice, closedObject, closedQuery, cursorQuery, eventType, idParam, says, tenant } from '../schemas.ts'
+import { choice, closedObject, closedQuery, eventType, idParam, tenant } from '../schemas.ts'
 import type { Scope } from '../scope.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, conditionShown } from '../shown.ts'
 
-const cursorError = says('must be the `next` of a page of this list')
 const listQuery = closedQuery({
   tenant: tenant.exactOptional(),
   kind: choice(endpointKinds).exactOptional(),
   status: choice(endpointStatuses).exactOptional(),
-  limit: cursorQuery.limit,
-  cursor: z
-    .string({ error: cursorError })
-    .regex(/^ep_[0-9a-z]{1,64}$/, { error: cursorError })
-    .exactOptional(),
+  ...idPaging('ep'),
 })
 const testSchema = closedObject({ type: eventType.default('posthorn.test'), data: z.unknown().optional() })
 const params = { id: idParam('endpoint', 'ep') }
@@ -119,10 +115,8 @@ function readRoutes(api: Api, parts: ServerParts, shown: Shown): void {
       const matching = parts.catalogue
         .list()
         .filter((endpoint) => wanted.every(([name, value]) => endpoint[name as keyof typeof query] === value))
-        .filter(({ id }) => cursor === undefined || id > cursor)
-        .sort((a, b) => (a.id < b.id ? -1 : 1))
-      const items = matching.slice(0, limit)
-      return { items: items.map(shown), next: matching.length > limit ? (items.at(-1)?.id ?? null) : null }
+      const page = pageById(matching, { limit, ...(cursor !== undefined && { cursor }) })
+      return { items: page.items.map(shown), next: page.next }
     },
   })
 

@@ -1,0 +1,69 @@
+import { hash, randomBytes } from 'node:crypto'
+import type { ApiKey, Caller } from '../core/api-key.ts'
+import type { RegistryStore } from '../store/registry-store.ts'
+import { Problem } from './problem.ts'
+
+export const keyPrefix = 'phk_'
+const keyBytes = 32
+const keysMax = 10_000
+
+type Kept = Readonly<{ key: ApiKey; caller: Caller }>
+
+/** The kept keys, in memory by their hash: the store has the truth, every change goes there first. */
+export class Keys {
+  readonly #store: Pick<RegistryStore, 'putApiKey' | 'removeApiKey' | 'listApiKeys'>
+  readonly #byHash = new Map<string, Kept>()
+  readonly #onRevoked = new Set<() => void>()
+
+  constructor(store: Pick<RegistryStore, 'putApiKey' | 'removeApiKey' | 'listApiKeys'>) {
+    this.#store = store
+  }
+
+  async load(): Promise<void> {
+    for (const key of await this.#store.listApiKeys()) this.#remember(key)
+  }
+
+  /** Who this key stands for; null when it is none of ours. A hash tells nothing about other hashes by its timing. */
+  find(text: string): Caller | null {
+    if (!text.startsWith(keyPrefix)) return null
+    return this.#byHash.get(hashOf(text))?.caller ?? null
+  }
+
+  list(): ApiKey[] {
+    return [...this.#byHash.values()].map(({ key }) => key)
+  }
+
+  /** The kept key and its text, which nobody can ask for again. */
+  async create(given: Omit<ApiKey, 'hash'>): Promise<Readonly<{ key: ApiKey; text: string }>> {
+    if (this.#byHash.size >= keysMax) {
+      throw new Problem('conflict', `There are ${keysMax} keys, and no more can be kept; delete some.`)
+    }
+    const text = `${keyPrefix}${randomBytes(keyBytes).toString('base64url')}`
+    const key = { ...given, hash: hashOf(text) }
+    await this.#store.putApiKey(key)
+    this.#remember(key)
+    return { key, text }
+  }
+
+  /** From the moment this resolves nobody gets in with it. */
+  async remove({ id, hash }: ApiKey): Promise<void> {
+    await this.#store.removeApiKey(id)
+    this.#byHash.delete(hash)
+    for (const listener of this.#onRevoked) listener()
+  }
+
+  /** For those who let callers in for longer than a request. Returns what ends it. */
+  onRevoked(listener: () => void): () => void {
+    this.#onRevoked.add(listener)
+    return () => this.#onRevoked.delete(listener)
+  }
+
+  #remember(key: ApiKey): void {
+    const { id, name, role, tenant } = key
+    this.#byHash.set(key.hash, { key, caller: { name: name === '' ? id : name, role, tenant } })
+  }
+}
+
+function hashOf(text: string): string {
+  return hash('sha256', text, 'hex')
+}

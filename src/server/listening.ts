@@ -1,0 +1,87 @@
+import { Buffer } from 'node:buffer'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import { PosthornError } from '../core/errors.ts'
+import { headersOf, Problem } from './problem.ts'
+
+const secondMs = 1_000
+/** A client that takes longer than this to say what it wants is cut off. */
+const limits = {
+  maxHeaderSize: 16 * 1024,
+  headersTimeout: 10 * secondMs,
+  requestTimeout: 30 * secondMs,
+  connectionsCheckingInterval: 2 * secondMs,
+  keepAliveTimeout: 65 * secondMs,
+}
+export type Timeouts = Pick<typeof limits, 'headersTimeout' | 'requestTimeout' | 'connectionsCheckingInterval'>
+
+/** A server with the limits that every port has, not listening yet. */
+export function boundedServer(
+  { timeouts, connectionsMax }: Readonly<{ timeouts: Partial<Timeouts>; connectionsMax: number }>,
+  serve: RequestListener,
+): Server {
+  const server = createServer({ ...limits, ...timeouts }, serve)
+  server.maxConnections = connectionsMax
+  return server
+}
+
+/** Where to listen, and which setting says so. */
+export type Place = Readonly<{ host: string; port: number; setting: string }>
+
+export async function listenAt(server: Server, { host, port, setting }: Place): Promise<string> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, host, resolve)
+    })
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') {
+      const detail = `Port ${port} on ${host} is in use; stop what listens there or set ${setting} to another.`
+      throw new PosthornError('conflict', detail, { cause })
+    }
+    throw new PosthornError('config_invalid', `Cannot listen on ${host} port ${port}: ${message}.`, { cause })
+  }
+  const { address, family, port: actual } = server.address() as AddressInfo
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`
+}
+
+/** Takes no more connections and lets open requests finish, but not for ever. */
+export async function closeWithin(server: Server, ms: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  const patience = new AbortController()
+  const cut = wait(ms, undefined, { signal: patience.signal, ref: false }).then(
+    () => server.closeAllConnections(),
+    () => {},
+  )
+  await closed
+  patience.abort()
+  await cut
+}
+
+/** What is no HTTP, or too slow, or too large in its headers, never becomes a request. */
+export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const problem = brokenRequestProblem(error)
+  const body = problem.body()
+  const headers = { ...headersOf(problem), 'content-length': Buffer.byteLength(body), connection: 'close' }
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.write(`HTTP/1.1 ${problem.status} ${problem.code}\r\n${head.join('')}\r\n${body}`)
+  // Not only our half: a client that keeps its own open would keep the connection.
+  socket.destroySoon()
+}
+
+function brokenRequestProblem(error: NodeJS.ErrnoException): Problem {
+  switch (error.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Problem('request_timeout', 'The request did not arrive in time.')
+    case 'HPE_HEADER_OVERFLOW':
+      return new Problem('headers_too_large', `The headers are larger than ${limits.maxHeaderSize} bytes.`)
+    default:
+      return new Problem('malformed_request', 'This is not an HTTP request.')
+  }
+}

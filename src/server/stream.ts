@@ -1,0 +1,172 @@
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
+import type { Notice } from '../core/notice.ts'
+import { typeMatcher } from '../core/routing.ts'
+import type { Notices } from '../notices.ts'
+import type { Access } from './auth.ts'
+import type { Keys } from './keys.ts'
+import { Problem } from './problem.ts'
+import type { Scope } from './scope.ts'
+import { instant } from './shown.ts'
+
+const heartbeatMs = 15_000
+export const streamClientsMax = 200
+/** What may wait for one slow reader. Beyond it notices are dropped and counted. */
+const waitingBytesMax = 256 * 1024
+
+export type NoticeKind = Notice['kind']
+const everyKind: Readonly<Record<NoticeKind, true>> = {
+  'event.accepted': true,
+  'attempt.settled': true,
+  'delivery.ended': true,
+  'breaker.changed': true,
+  'endpoint.changed': true,
+  'lane.stuck': true,
+  'replay.changed': true,
+}
+export const noticeKinds = Object.keys(everyKind) as readonly NoticeKind[]
+
+export type StreamFilter = Readonly<{ types: readonly string[]; endpointId: string | null; kinds: readonly string[] }>
+
+export type StreamRequest = Readonly<{
+  scope: Scope
+  filter: StreamFilter
+  headers: IncomingHttpHeaders
+  response: ServerResponse
+}>
+
+/** Tells those who listen what happens, while it happens. Nothing is kept for them: what they miss is in the lists. */
+export class Stream {
+  readonly #parts: Readonly<{ notices: Notices; keys: Keys; access: Access }>
+  readonly #clients = new Set<Listener>()
+  #stop: (() => void) | null = null
+
+  constructor(parts: Readonly<{ notices: Notices; keys: Keys; access: Access }>) {
+    this.#parts = parts
+  }
+
+  get clients(): number {
+    return this.#clients.size
+  }
+
+  /** Takes the response over. Throws a problem when too many listen. */
+  open(request: StreamRequest): void {
+    if (this.#clients.size >= streamClientsMax) {
+      const detail = `${streamClientsMax} clients listen already, and no more can; try again later.`
+      throw new Problem('overloaded', detail, { headers: { 'retry-after': '10' } })
+    }
+    const client = new Listener(request)
+    this.#clients.add(client)
+    this.#stop ??= this.#start()
+    request.response.on('close', () => {
+      this.#clients.delete(client)
+      if (this.#clients.size === 0) this.#rest()
+    })
+    client.begin()
+  }
+
+  /** Ends all of them. */
+  stop(): void {
+    for (const client of this.#clients) client.end()
+  }
+
+  #start(): () => void {
+    const { notices, keys, access } = this.#parts
+    const unsubscribe = notices.subscribe((notice) => this.#tell(notice))
+    const forget = keys.onRevoked(() => {
+      for (const client of this.#clients) if (access(client.headers) instanceof Problem) client.end()
+    })
+    const heartbeat = setInterval(() => {
+      for (const client of this.#clients) client.beat()
+    }, heartbeatMs).unref()
+    return () => {
+      unsubscribe()
+      forget()
+      clearInterval(heartbeat)
+    }
+  }
+
+  #rest(): void {
+    this.#stop?.()
+    this.#stop = null
+  }
+
+  #tell(notice: Notice): void {
+    let text: string | null = null
+    for (const client of this.#clients) {
+      if (!client.wants(notice)) continue
+      text ??= `event: ${notice.kind}\ndata: ${JSON.stringify(noticeShown(notice))}\n\n`
+      client.send(text)
+    }
+  }
+}
+
+class Listener {
+  readonly headers: IncomingHttpHeaders
+  readonly #scope: Scope
+  readonly #response: ServerResponse
+  readonly #endpointId: string | null
+  readonly #kinds: ReadonlySet<string> | null
+  readonly #wantsType: ((type: string) => boolean) | null
+  #dropped = 0
+  /** Heartbeats since the reader last took all that there was. */
+  #stalled = 0
+
+  constructor({ scope, filter, headers, response }: StreamRequest) {
+    this.headers = headers
+    this.#scope = scope
+    this.#response = response
+    this.#endpointId = filter.endpointId
+    this.#kinds = filter.kinds.length === 0 ? null : new Set(filter.kinds)
+    this.#wantsType = filter.types.length === 0 ? null : typeMatcher(filter.types)
+  }
+
+  begin(): void {
+    this.#response.writeHead(200, streamHeaders)
+    this.#response.write(': posthorn\n\n')
+    this.#response.on('drain', () => this.#catchUp())
+  }
+
+  wants(notice: Notice): boolean {
+    if (!this.#scope.sees(notice.tenant)) return false
+    if (this.#kinds !== null && !this.#kinds.has(notice.kind)) return false
+    if (this.#endpointId !== null && !('endpointId' in notice && notice.endpointId === this.#endpointId)) return false
+    return this.#wantsType === null || ('type' in notice && this.#wantsType(notice.type))
+  }
+
+  send(text: string): void {
+    if (this.#dropped > 0 || this.#response.writableLength + text.length > waitingBytesMax) this.#dropped += 1
+    else this.#response.write(text)
+  }
+
+  /** A proxy sees that the line is alive; one who has read nothing between two beats is let go. */
+  beat(): void {
+    if (this.#response.writableLength === 0) {
+      this.#stalled = 0
+      this.#response.write(':\n\n')
+      return
+    }
+    this.#stalled += 1
+    if (this.#stalled > 1 && this.#dropped > 0) this.#response.destroy()
+  }
+
+  end(): void {
+    this.#response.end()
+  }
+
+  #catchUp(): void {
+    this.#stalled = 0
+    if (this.#dropped === 0) return
+    this.#response.write(`event: dropped\ndata: {"kind":"dropped","dropped":${this.#dropped}}\n\n`)
+    this.#dropped = 0
+  }
+}
+
+export const streamHeaders = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store',
+  'x-accel-buffering': 'no',
+}
+
+function noticeShown(notice: Notice): object {
+  return notice.kind === 'attempt.settled' ? { ...notice, startedAt: instant(notice.startedAt) } : notice
+}
