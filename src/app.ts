@@ -18,6 +18,7 @@ import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
+import { type BackupProgress, type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
 import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
@@ -185,6 +186,11 @@ function refuseWrongRanges({ allowPrivate }: Config): void {
 /** Brings the database's schema up to date, or says what that would take. */
 export function migrateDatabase(config: Config, options: { dryRun: boolean }): Promise<MigrationReport> {
   return migrateFile(config.database.path, options)
+}
+
+/** Copies the database while it may be in use, and checks the copy. Its key file is not part of it. */
+export function backupDatabase(config: Config, target: string, onProgress?: BackupProgress): Promise<BackupReport> {
+  return backupFile(config.database.path, target, onProgress)
 }
 
 export type { Check } from './upkeep/checkup.ts'

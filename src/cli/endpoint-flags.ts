@@ -57,10 +57,10 @@ function rateLimit(text: string): EndpointFlags['rateLimit'] {
   throw new InvalidArgumentError('It is a number of tries a second, or off.')
 }
 
-function disableAfter(text: string): string | false {
-  return text === 'off' ? false : durationText(text)
-}
-
 function breaker(text: string): unknown {
   return text === 'off' ? false : json(text)
+}
+
+function disableAfter(text: string): string | false {
+  return text === 'off' ? false : durationText(text)
 }

@@ -1,23 +1,17 @@
 import { type Command, Option } from 'commander'
 import { endpointKinds, endpointStatuses } from '../core/endpoint.ts'
+import { recoverOnly } from '../core/replay.ts'
 import { ApiClient } from '../server/client.ts'
-import { pageOf, rowOf } from './answers.ts'
-import { durationText, json } from './arguments.ts'
+import { rowOf } from './answers.ts'
+import { durationText, json, since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { printAttempt } from './deliveries.ts'
 import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-flags.ts'
 import { CommandFailed, UsageError } from './failure.ts'
-import {
-  type Column,
-  type Format,
-  ListPrinter,
-  printItem,
-  type Row,
-  statusColour,
-  textOf,
-  withFormat,
-} from './output.ts'
+import { type ListOptions, printPages, withPaging } from './listing.ts'
+import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
+import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
 import type { Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
@@ -33,6 +27,7 @@ export function addEndpoints(program: Command, terminal: Terminal): void {
   addSwitches(endpoints, deps)
   addSecrets(endpoints, deps)
   addTest(endpoints, deps)
+  addRecover(endpoints, deps)
   addDelete(endpoints, deps)
 }
 
@@ -57,10 +52,11 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
     .option('--tenant <name>', 'only of this tenant')
     .addOption(new Option('--kind <kind>', 'only of this kind').choices(endpointKinds))
     .addOption(new Option('--status <status>', 'only these').choices(endpointStatuses))
-  withFormat(list).action(async ({ output, tenant, kind, status }: Output & EndpointFilter) => {
-    const printer = new ListPrinter(terminal, output, columns)
-    printer.add(pageOf(await client().get('/v1/endpoints', { tenant, kind, status })).items)
-    printer.end('there is no endpoint; add one with: posthorn endpoints create <url>')
+  withFormat(withPaging(list)).action(async (options: ListOptions & EndpointFilter) => {
+    const { tenant, kind, status } = options
+    const whenEmpty = 'there is no endpoint; add one with: posthorn endpoints create <url>'
+    const listing = { path: '/v1/endpoints', query: { tenant, kind, status }, options, columns, whenEmpty }
+    await printPages(terminal, client(), listing)
   })
   const show = endpoints.command('show').description('show an endpoint').argument('<id>', 'ep_…')
   withFormat(show).action(async (id: string, { output }: Output) => {
@@ -141,6 +137,23 @@ function addTest(endpoints: Command, { terminal, client }: Deps): void {
     if (output === 'table') printAttempt(terminal, attempt)
     else printItem(terminal, output, attempt)
     if (attempt.outcome !== 'delivered') throw new CommandFailed(`the try ended as ${textOf(attempt.outcome)}`)
+  })
+}
+
+function addRecover(endpoints: Command, { terminal }: Deps): void {
+  const recover = endpoints
+    .command('recover')
+    .description('bring back what it should have had: a job that goes on by itself, see posthorn replays')
+    .argument('<id>', 'ep_…')
+    .requiredOption('--since <when>', 'what was received since then: 2h (ago), or an instant', since)
+    .addOption(
+      new Option('--only <which>', 'what failed, what it never got, or all of it again')
+        .choices(recoverOnly)
+        .default('failed'),
+    )
+  withFormat(withJobFlags(recover)).action((id: string, flags: JobFlags & { since: string; only: string }) => {
+    const job = { path: `${pathOf(id)}/recover`, body: { since: flags.since, only: flags.only }, what: 'delivery' }
+    return startReplay(terminal, job, flags)
   })
 }
 

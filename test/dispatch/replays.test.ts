@@ -126,6 +126,19 @@ test('a running job goes on by itself after a restart', async (t) => {
   assert.equal(bench.wire.tries.length + again.wire.tries.length, 40)
 })
 
+test('while all delivery is paused, as after a restore, no job moves', async (t) => {
+  const { bench } = await withDeadLetters(t, 5)
+  const replay = await start(bench, { rate: 1 })
+  await bench.pass(1_000, 100)
+  const again = await bench.restart({ paused: true, script: () => answered(200) })
+  const { replayed } = await now(again, replay.id)
+  await again.pass(10_000, 500)
+  assert.equal((await now(again, replay.id)).replayed, replayed)
+  again.dispatcher.paused = false
+  await again.pass(10_000, 500)
+  assert.equal((await now(again, replay.id)).status, 'finished')
+})
+
 test('a cancelled job leaves the rest as it is, and no verb changes it any more', async (t) => {
   const { bench } = await withDeadLetters(t, 50)
   const replay = await start(bench, { rate: 10 })
