@@ -55,6 +55,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   upkeep: ['posthorn upkeep', 'posthorn upkeep --now -o json'],
   'dispatch pause': ['posthorn dispatch pause'],
   'dispatch resume': ['posthorn dispatch resume'],
+  backup: ['posthorn backup ./backup/posthorn-2026-01-31.db', 'posthorn backup /mnt/backup/posthorn.db --with-key'],
   doctor: ['posthorn doctor', 'posthorn doctor -o json'],
   'deliveries cancel': ['posthorn deliveries cancel dlv_0aj52yq7c04vb6zr2m9ye8k'],
   'dlq list': [

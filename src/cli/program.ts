@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { addBackup } from './backup.ts'
 import { addBreakers } from './breakers.ts'
 import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
@@ -98,6 +99,7 @@ export function buildProgram(terminal: Terminal): Command {
     addMigrate,
     addConfig,
     addUpkeep,
+    addBackup,
     addDispatch,
     addDoctor,
     addCompletion,
