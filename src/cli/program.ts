@@ -12,6 +12,7 @@ import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
+import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
 import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
@@ -19,6 +20,7 @@ import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
 import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
+import { addTail } from './tail.ts'
 import type { Terminal } from './terminal.ts'
 import { addUpkeep } from './upkeep.ts'
 
@@ -90,6 +92,8 @@ export function buildProgram(terminal: Terminal): Command {
     addDlq,
     addReplays,
     addBreakers,
+    addTail,
+    addKeys,
     addSink,
     addSimulate,
     addMigrate,

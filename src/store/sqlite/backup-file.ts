@@ -14,6 +14,9 @@ export type BackupReport = Readonly<{
   verified: true
 }>
 
+/** Told from time to time how much is copied, and once at the end. */
+export type BackupProgress = (bytesDone: number, bytesTotal: number) => void
+
 const progressEveryMs = 200
 
 /**
@@ -23,7 +26,7 @@ const progressEveryMs = 200
 export async function backupFile(
   file: string,
   target: string,
-  onProgress: (bytesDone: number, bytesTotal: number) => void = () => {},
+  onProgress: BackupProgress = () => {},
 ): Promise<BackupReport> {
   const source = realFile(file)
   const path = resolve(target)
