@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
@@ -18,9 +18,10 @@ import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
-import { type BackupProgress, type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
+import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
 import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
+import { realFile } from './store/sqlite/open-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
 import type { Store } from './store/store.ts'
 import { HandlerTransport } from './transports/handler/handler-transport.ts'
@@ -45,6 +46,7 @@ export type Pipeline = Readonly<{
   metrics: Metrics
   notices: Notices
   upkeep: Operating['upkeep']
+  notifications: Operating['notifications']
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
   engine: Engine
@@ -124,10 +126,10 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await dispatcher.start()
     await replays.start()
     operating = await openOperating({ ...common, dispatcher, metrics, version, ...operatingFor(config, intake) })
-    const { upkeep } = operating
+    const { upkeep, notifications } = operating
     const refusal = (url: string) => http.refusal(url)
     const parts = { ids, sources, dispatcher, replays, intake, metrics, upkeep, handlers, engine, refusal }
-    const ends = { closeIntake, stop }
+    const ends = { notifications, closeIntake, stop }
     return { ...common, ...parts, ...ends, config, presets: { ...presets, processing: processingPolicy(config) } }
   } catch (error) {
     await stop()
@@ -188,9 +190,34 @@ export function migrateDatabase(config: Config, options: { dryRun: boolean }): P
   return migrateFile(config.database.path, options)
 }
 
-/** Copies the database while it may be in use, and checks the copy. Its key file is not part of it. */
-export function backupDatabase(config: Config, target: string, onProgress?: BackupProgress): Promise<BackupReport> {
-  return backupFile(config.database.path, target, onProgress)
+export type Backup = BackupReport &
+  Readonly<{
+    /** What opens the secrets in it: its file was copied, or left where it is, or it was given in the configuration. */
+    key: Readonly<{ kind: 'copied' | 'left'; file: string }> | Readonly<{ kind: 'given' }>
+  }>
+
+/** Copies the database, whether a server runs on it or not. */
+export async function backupDatabase(
+  config: Config,
+  target: string,
+  options: { withKey: boolean; onProgress: (bytesDone: number) => void },
+): Promise<Backup> {
+  const keyFile = `${realFile(config.database.path)}.key`
+  const keyTarget = `${target}.key`
+  const isGiven = config.encryptionKey !== null
+  if (options.withKey && isGiven) {
+    const message =
+      'The key is set by POSTHORN_ENCRYPTION_KEY, not by a file: keep it yourself, and leave --with-key out.'
+    throw new PosthornError('invalid', message)
+  }
+  if (options.withKey && existsSync(keyTarget)) {
+    throw new PosthornError('invalid', `${keyTarget} exists already; name another file, a backup overwrites nothing.`)
+  }
+  const report = await backupFile(config.database.path, target, options.onProgress)
+  if (isGiven) return { ...report, key: { kind: 'given' } }
+  if (!options.withKey) return { ...report, key: { kind: 'left', file: keyFile } }
+  copyFileSync(keyFile, keyTarget, constants.COPYFILE_EXCL)
+  return { ...report, key: { kind: 'copied', file: keyTarget } }
 }
 
 export type { Check } from './upkeep/checkup.ts'

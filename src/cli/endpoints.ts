@@ -2,23 +2,15 @@ import { type Command, Option } from 'commander'
 import { endpointKinds, endpointStatuses } from '../core/endpoint.ts'
 import { recoverOnly } from '../core/replay.ts'
 import { ApiClient } from '../server/client.ts'
-import { pageOf, rowOf } from './answers.ts'
+import { rowOf } from './answers.ts'
 import { durationText, json, since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { printAttempt } from './deliveries.ts'
 import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-flags.ts'
 import { CommandFailed, UsageError } from './failure.ts'
-import {
-  type Column,
-  type Format,
-  ListPrinter,
-  printItem,
-  type Row,
-  statusColour,
-  textOf,
-  withFormat,
-} from './output.ts'
+import { type ListOptions, printPages, withPaging } from './listing.ts'
+import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
 import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -60,10 +52,11 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
     .option('--tenant <name>', 'only of this tenant')
     .addOption(new Option('--kind <kind>', 'only of this kind').choices(endpointKinds))
     .addOption(new Option('--status <status>', 'only these').choices(endpointStatuses))
-  withFormat(list).action(async ({ output, tenant, kind, status }: Output & EndpointFilter) => {
-    const printer = new ListPrinter(terminal, output, columns)
-    printer.add(pageOf(await client().get('/v1/endpoints', { tenant, kind, status })).items)
-    printer.end('there is no endpoint; add one with: posthorn endpoints create <url>')
+  withFormat(withPaging(list)).action(async (options: ListOptions & EndpointFilter) => {
+    const { tenant, kind, status } = options
+    const whenEmpty = 'there is no endpoint; add one with: posthorn endpoints create <url>'
+    const listing = { path: '/v1/endpoints', query: { tenant, kind, status }, options, columns, whenEmpty }
+    await printPages(terminal, client(), listing)
   })
   const show = endpoints.command('show').description('show an endpoint').argument('<id>', 'ep_…')
   withFormat(show).action(async (id: string, { output }: Output) => {

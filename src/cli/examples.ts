@@ -55,6 +55,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   upkeep: ['posthorn upkeep', 'posthorn upkeep --now -o json'],
   'dispatch pause': ['posthorn dispatch pause'],
   'dispatch resume': ['posthorn dispatch resume'],
+  backup: ['posthorn backup ./backup/posthorn-2026-01-31.db', 'posthorn backup /mnt/backup/posthorn.db --with-key'],
   doctor: ['posthorn doctor', 'posthorn doctor -o json'],
   'deliveries cancel': ['posthorn deliveries cancel dlv_0aj52yq7c04vb6zr2m9ye8k'],
   'dlq list': [
@@ -74,6 +75,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'replays cancel': ['posthorn replays cancel rpl_0aj52z0d400q7c1tn5xk3mw'],
   'breakers list': ['posthorn breakers list --state open'],
   'breakers reset': ['posthorn breakers reset ep_0aj52yfkm006yg2qmpeajzq'],
+  tail: ["posthorn tail --type 'order.*'", 'posthorn tail --kinds attempt.settled -o jsonl'],
+  'keys create': ['posthorn keys create --role send --tenant acme --name shop'],
+  'keys list': ['posthorn keys list --tenant acme'],
+  'keys delete': ['posthorn keys delete key_0aj52yq7c04vb6zr2m9ye8k --yes'],
   sink: [
     'posthorn sink --port 4900 --script 503x3,200',
     'posthorn sink --delay 20ms --body --verify "$(posthorn endpoints secret ep_0aj52yfkm006yg2qmpeajzq)"',

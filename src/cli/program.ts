@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { addBackup } from './backup.ts'
 import { addBreakers } from './breakers.ts'
 import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
@@ -11,6 +12,7 @@ import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
+import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
 import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
@@ -18,6 +20,7 @@ import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
 import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
+import { addTail } from './tail.ts'
 import type { Terminal } from './terminal.ts'
 import { addUpkeep } from './upkeep.ts'
 
@@ -89,11 +92,14 @@ export function buildProgram(terminal: Terminal): Command {
     addDlq,
     addReplays,
     addBreakers,
+    addTail,
+    addKeys,
     addSink,
     addSimulate,
     addMigrate,
     addConfig,
     addUpkeep,
+    addBackup,
     addDispatch,
     addDoctor,
     addCompletion,

@@ -1,6 +1,7 @@
 import { type App, openPipeline, type Pipeline, serve } from '../app.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Notice } from '../core/notice.ts'
+import type { Notification } from '../core/notification.ts'
 import type { Handler } from '../engines/engine.ts'
 import { Endpoints } from './endpoints.ts'
 import { prepareTable } from './handler-table.ts'
@@ -85,6 +86,11 @@ export class Posthorn implements AsyncDisposable {
     return this.#parts.pipeline.notices.subscribe((notice) => {
       if (isWanted(notice)) listener(notice)
     })
+  }
+
+  /** Calls back with what a person on duty wants to know, grouped: dead letters, breakers, a backlog. Returns what ends it. */
+  onNotification(listener: (notification: Notification) => void): () => void {
+    return this.#parts.pipeline.notifications.subscribe(listener)
   }
 
   /** Lets what is under way finish within the grace time, and gives the rest back untried. May be called twice. */

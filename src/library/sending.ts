@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import type { Config } from '../config.ts'
 import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
-import { eventTypeProblem } from '../core/routing.ts'
+import { sentTypeProblem } from '../core/routing.ts'
 import type { Acceptance, EventInput } from '../intake/intake.ts'
 import { inputOf, isEventType } from '../server/event-reader.ts'
 import type { FieldError } from '../server/problem.ts'
@@ -38,7 +38,7 @@ export function eventInput(event: BatchEvent, { eventBytesMax }: Limits, prefix 
     if (message !== null) errors.push({ path: `${prefix}${path}`, message })
   }
   if (typeof type !== 'string') note('type', 'must be a text')
-  else if (!isEventType(type)) note('type', eventTypeProblem(type))
+  else if (!isEventType(type)) note('type', sentTypeProblem(type))
   note('tenant', typeof tenant === 'string' ? tenantProblem(tenant) : 'must be a text')
   if (key !== null) note('key', typeof key === 'string' ? keyProblem(key) : 'must be a text')
   if (idempotencyKey !== null) {

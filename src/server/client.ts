@@ -47,6 +47,7 @@ type Problem = Readonly<{ type?: string; title?: string; detail?: string; errors
 type Answer = Readonly<{ status: number; headers: IncomingMessage['headers']; bytes: Buffer }>
 
 const silenceMsMax = 60_000
+const lineLengthMax = 1024 * 1024
 const answerBytesMax = 64 * 1024 * 1024
 
 /** The REST API of a running Posthorn, for the command line. */
@@ -81,13 +82,40 @@ export class ApiClient {
     return (await this.#request('GET', path, {})).bytes
   }
 
+  /** The lines of an answer that does not end by itself, as they come. */
+  async *lines(path: string, query: Query, signal: AbortSignal): AsyncGenerator<string> {
+    const response = await this.#send('GET', path, { query, signal })
+    try {
+      if (response.statusCode !== 200) throw problemOf(await answerOf(response), this.url)
+      let rest = ''
+      for await (const chunk of response.setEncoding('utf8')) {
+        const lines = `${rest}${chunk}`.split('\n')
+        rest = lines.pop() ?? ''
+        if (rest.length > lineLengthMax) throw new RangeError(`a line is longer than ${lineLengthMax} characters`)
+        yield* lines
+      }
+    } catch (error) {
+      throw error instanceof ApiProblem || !(error instanceof Error) ? error : this.#whyUnreachable(error)
+    } finally {
+      response.destroy()
+    }
+  }
+
   async #request(method: string, path: string, options: RequestOptions): Promise<Answer> {
     const answer = await this.#exchange(method, path, options)
     if (answer.status >= 200 && answer.status < 300) return answer
     throw problemOf(answer, this.url)
   }
 
-  #exchange(method: string, path: string, options: RequestOptions): Promise<Answer> {
+  async #exchange(method: string, path: string, options: RequestOptions): Promise<Answer> {
+    try {
+      return await answerOf(await this.#send(method, path, options))
+    } catch (error) {
+      throw error instanceof Unreachable || !(error instanceof Error) ? error : this.#whyUnreachable(error)
+    }
+  }
+
+  #send(method: string, path: string, options: RequestOptions): Promise<IncomingMessage> {
     const url = new URL(`${this.url}${path}`)
     for (const [name, value] of Object.entries(options.query ?? {})) {
       if (value !== undefined) url.searchParams.set(name, String(value))
@@ -101,15 +129,10 @@ export class ApiClient {
     }
     return new Promise((resolve, reject) => {
       const send = url.protocol === 'https:' ? requestHttps : requestHttp
-      const fail = (error: Error) => reject(this.#whyUnreachable(error))
       const request = send(url, { method, headers, ...(options.signal && { signal: options.signal }) })
       request.setTimeout(silenceMsMax, () => request.destroy(new Error(`no answer for ${silenceMsMax / 1000} s`)))
-      request.on('error', fail)
-      request.on('response', (response) => {
-        readUpTo(response, answerBytesMax, 'the answer').then((bytes) => {
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, bytes })
-        }, fail)
-      })
+      request.on('error', (error) => reject(this.#whyUnreachable(error)))
+      request.on('response', resolve)
       request.end(content?.bytes)
     })
   }
@@ -124,6 +147,11 @@ export class ApiClient {
     const what = error.message === '' ? code : error.message
     return new Unreachable(`the exchange with ${this.url} broke off: ${what}`, { cause: error })
   }
+}
+
+async function answerOf(response: IncomingMessage): Promise<Answer> {
+  const bytes = await readUpTo(response, answerBytesMax, 'the answer')
+  return { status: response.statusCode ?? 0, headers: response.headers, bytes }
 }
 
 function contentOf(options: RequestOptions): Content | null {
