@@ -1,5 +1,4 @@
-// The jobs figure, our side: Posthorn as a library, on a file of its own that is synced before every answer.
-import { join } from 'node:path'
+// The jobs figure, our side: the library in this process, no-op handlers, every job fsynced before it is acknowledged.
 import { openPosthorn, type Posthorn } from '../src/index.ts'
 import { serve } from './ipc.ts'
 import { type JobsCommands, publish, Tally } from './jobs.ts'
@@ -9,11 +8,13 @@ const tally = new Tally()
 
 const commands: JobsCommands = {
   open: async ({ folder, handlers }) => {
-    posthorn = await openPosthorn({ database: `sqlite:${join(folder, 'posthorn.db')}`, logLevel: 'error' })
-    await posthorn.handle('job', async ({ data }) => tally.done(data.n), { concurrency: handlers }).ready
+    posthorn = await openPosthorn({ database: `sqlite:${folder}/jobs.db`, logLevel: 'warn' })
+    posthorn.handle('bench.job', async (event) => tally.done((event.data as { n: number }).n), {
+      concurrency: handlers,
+    })
   },
-  run: ({ jobs, publishers }) => {
-    const send = (n: number) => posthorn?.send('job', { n, text: 'x'.repeat(170) })
+  run: async ({ jobs, publishers }) => {
+    const { send } = { send: (n: number) => posthorn?.send('bench.job', { n, text: 'x'.repeat(170) }) }
     return tally.measure(jobs, () => publish(jobs, publishers, send))
   },
   close: () => posthorn?.close(),
