@@ -8,6 +8,7 @@ import { prepareTable } from './handler-table.ts'
 import { configOf, type HandleOptions, type PosthornOptions } from './options.ts'
 import { Deliveries, Events } from './records.ts'
 import { type Handle, Registrations } from './registrations.ts'
+import { Replays } from './replays.ts'
 import { type BatchEvent, batchInputs, eventInput, type SendOptions, type Sent, sentItems } from './sending.ts'
 
 type Closing = Readonly<{ pipeline: Pipeline; server: App | null }>
@@ -32,6 +33,7 @@ export class Posthorn implements AsyncDisposable {
   readonly endpoints: Endpoints
   readonly deliveries: Deliveries
   readonly events: Events
+  readonly replays: Replays
   /** Where the server listens; null when there is none. */
   readonly url: string | null
   readonly #parts: Closing
@@ -45,6 +47,7 @@ export class Posthorn implements AsyncDisposable {
     this.endpoints = new Endpoints(parts.pipeline)
     this.deliveries = new Deliveries(parts.pipeline)
     this.events = new Events(parts.pipeline)
+    this.replays = new Replays(parts.pipeline)
     this.url = parts.server?.url ?? null
   }
 

@@ -19,3 +19,16 @@ export function invalid(what: string, errors: readonly FieldError[]): PosthornEr
 export function notFound(what: string, id: string): PosthornError {
   return new PosthornError('not_found', `There is no ${what} ${id}.`)
 }
+
+/** As the REST API would get it: there numbers of a query and instants are text. */
+export function asTexts(values: object): object {
+  const entries = Object.entries(values).flatMap(([name, value]) => {
+    if (value === undefined) return []
+    return [[name, value instanceof Date ? instantOf(value) : typeof value === 'number' ? String(value) : value]]
+  })
+  return Object.fromEntries(entries)
+}
+
+function instantOf(date: Date): string {
+  return Number.isNaN(date.getTime()) ? 'no date' : date.toISOString()
+}

@@ -1,10 +1,12 @@
 import type { Pipeline } from '../app.ts'
 import { type DeliveryStatus, deliveryStatuses } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
-import { type Reason, reasons } from '../core/outcome.ts'
-import { checkedText, choice, closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
+import type { Reason } from '../core/outcome.ts'
+import { filterOf, filterQuery, filterText } from '../server/filter-schema.ts'
+import { choice, closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
+import { Scope } from '../server/scope.ts'
 import { attemptShown, deliveryShown, eventShown } from '../server/shown.ts'
-import { notFound, readGiven } from './reading.ts'
+import { asTexts, notFound, readGiven } from './reading.ts'
 
 /** A delivery as the API shows it. */
 export type ShownDelivery = ReturnType<typeof deliveryShown>
@@ -29,18 +31,16 @@ export type DeliveryFilterOptions = Readonly<{
 }>
 
 const idLengthMax = 100
-const text = checkedText((value) => (value.length > 0 && value.length <= 300 ? null : 'must have 1 to 300 characters'))
 const filterSchema = closedObject(
   {
     ...pageQuery,
+    ...filterQuery,
     status: choice(deliveryStatuses).exactOptional(),
-    endpoint: text.exactOptional(),
-    event: text.exactOptional(),
-    reason: choice(reasons).exactOptional(),
-    error: text.exactOptional(),
+    event: filterText.exactOptional(),
   },
   'a filter of deliveries',
 )
+const everything = new Scope({ tenant: null })
 
 export class Deliveries {
   readonly #pipeline: Pipeline
@@ -51,12 +51,11 @@ export class Deliveries {
 
   /** Newest first. */
   async list(filter: DeliveryFilterOptions = {}): Promise<ShownPage<ShownDelivery>> {
-    const { status, endpoint, event, ...query } = readGiven(filterSchema, asQuery(filter), 'This filter')
+    const { limit, cursor, ...asked } = readGiven(filterSchema, asTexts(filter), 'This filter')
     const page = await this.#pipeline.store.listDeliveries({
-      ...query,
-      ...(status && { statuses: [status] }),
-      ...(endpoint && { endpointId: endpoint }),
-      ...(event && { eventId: event }),
+      ...filterOf(asked, everything),
+      limit,
+      ...(cursor !== undefined && { cursor }),
     })
     return { items: page.items.map(deliveryShown), next: page.next }
   }
@@ -116,20 +115,6 @@ export class Events {
     const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
     return { ...eventShown(event, deliveries.items), body: event.body }
   }
-}
-
-/** As the REST API would get it: there everything is text. */
-function asQuery(filter: DeliveryFilterOptions): object {
-  const entries = Object.entries(filter).flatMap(([name, value]) => {
-    if (value === undefined) return []
-    const text = value instanceof Date ? instantOf(value) : typeof value === 'number' ? String(value) : value
-    return [[name, text]]
-  })
-  return Object.fromEntries(entries)
-}
-
-function instantOf(date: Date): string {
-  return Number.isNaN(date.getTime()) ? 'no date' : date.toISOString()
 }
 
 /** What cannot be an id is simply not found. */

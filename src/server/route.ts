@@ -14,6 +14,9 @@ declare module 'fastify' {
     /** Who asks; null on a route that is open to everybody. */
     caller: Caller | null
   }
+  interface FastifyContextConfig {
+    open?: boolean
+  }
 }
 
 export const tags = ['events', 'endpoints', 'deliveries', 'sources', 'replays', 'keys', 'system'] as const
@@ -95,6 +98,11 @@ export class Api {
 
   constructor(app: FastifyInstance, access: Access) {
     this.#app = app
+    // What is served but not described would be unknown to clients, and to the tests that go by the description.
+    app.addHook('onRoute', ({ method, url }) => {
+      const isDescribed = this.#routes.some((route) => route.url === url && fits(route.method, method))
+      if (!isDescribed) throw new Error(`${method} ${url} is not described; add it with Api.route`)
+    })
     app.decorateRequest('caller', null)
     app.addHook('onRequest', (request, _, done) => {
       if (request.routeOptions.config.open === true) return done()
@@ -134,10 +142,9 @@ export class Api {
   }
 }
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    open?: boolean
-  }
+/** fastify answers HEAD wherever there is a GET. */
+function fits(described: string, registered: string | readonly string[]): boolean {
+  return registered === described || (registered === 'HEAD' && described === 'GET')
 }
 
 /** Why this caller may not use the route; null when it may. Asked before the body is read. */

@@ -242,6 +242,31 @@ describe('openPosthorn', () => {
     await assert.rejects(posthorn.deliveries.list(wrong), isInvalid(/limit must be .*status must be .*endpiont is not/))
   })
 
+  test('brings dead letters back with a replay', async (t) => {
+    const posthorn = await posthornFor(t)
+    let isBroken = true
+    posthorn.handle('a', () => {
+      if (isBroken) throw fatal('not today')
+    })
+    const failed = attempts(posthorn, 3)
+    await posthorn.sendBatch([1, 2, 3].map((data) => ({ type: 'a', data })))
+    await failed
+    isBroken = false
+    const filter = { reason: 'rejected_by_handler', from: new Date(0) } as const
+    assert.equal((await posthorn.replays.preview(filter)).matched, 3)
+    const mended = attempts(posthorn, 3)
+    const replay = await posthorn.replays.create({ filter, note: 'mended' })
+    assert.deepEqual([replay.matched, replay.note, replay.by], [3, 'mended', 'library'])
+    await mended
+    assert.equal((await posthorn.deliveries.list({ status: 'delivered' })).items.length, 3)
+    assert.equal((await posthorn.replays.get(replay.id))?.id, replay.id)
+    await assert.rejects(posthorn.replays.pause('rpl_nothing'), { code: 'not_found' })
+    await assert.rejects(
+      posthorn.replays.create({ filter: { staus: 'x' } as object }),
+      isInvalid(/did you mean status/),
+    )
+  })
+
   test('makes, changes and deletes http endpoints by the rules of the API', async (t) => {
     const posthorn = await posthornFor(t, { allowPrivate: ['127.0.0.1/32'] })
     const { id, secret } = await posthorn.endpoints.create({ url: 'http://127.0.0.1:9/', types: ['x'] })
