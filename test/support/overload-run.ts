@@ -19,7 +19,10 @@ export type OverloadSettings = Readonly<{
 
 export type OverloadResult = Readonly<{
   accepted: number
+  /** With 503 or 429, and when to come again. */
   refused: number
+  /** With 408: on a busy machine a client among thousands may itself take too long to send. */
+  tooSlow: number
   /** Answers that were neither, and requests that got none. */
   unclean: readonly string[]
   peakRssMb: number
@@ -54,8 +57,8 @@ export async function runOverload(settings: OverloadSettings): Promise<OverloadR
     const kept = await keptIds(again)
     await again.kill()
     const lost = answers.acknowledged.filter((id) => !kept.has(id))
-    const { acknowledged, refused, unclean, peakRssMb } = answers
-    return { accepted: acknowledged.length, refused, unclean, peakRssMb, lost }
+    const { acknowledged, ...rest } = answers
+    return { accepted: acknowledged.length, ...rest, lost }
   } finally {
     server.child.kill('SIGKILL')
     await folder.remove()
@@ -66,6 +69,7 @@ async function attack(server: ServerProcess, { clients, requestsPerClient, bodyB
   const acknowledged: string[] = []
   const unclean: string[] = []
   let refused = 0
+  let tooSlow = 0
   const dead = `http://127.0.0.1:${await freePort()}/`
   await send(server.url, new Agent(), '/v1/endpoints', JSON.stringify({ url: dead }))
   const body = JSON.stringify({ type: 'order.created', data: 'x'.repeat(bodyBytes) })
@@ -77,13 +81,14 @@ async function attack(server: ServerProcess, { clients, requestsPerClient, bodyB
       const answer = await send(server.url, agent, '/v1/events', body)
       if (answer.status === 202) acknowledged.push(JSON.parse(answer.text).id)
       else if (isCleanRefusal(answer)) refused += 1
+      else if (answer.status === 408) tooSlow += 1
       else unclean.push(`${answer.status} ${answer.text.slice(0, 200)}`)
     }
   }
   await Promise.all(Array.from({ length: clients }, client))
   stopped.abort()
   agent.destroy()
-  return { acknowledged, refused, unclean, peakRssMb: await peak }
+  return { acknowledged, refused, tooSlow, unclean, peakRssMb: await peak }
 }
 
 type Answer = Readonly<{ status: number; retryAfter: string; type: string; text: string }>
