@@ -20,6 +20,11 @@ export type PosthornOptions = Readonly<{
 /** What a figure asks for when it creates an endpoint; everything else is the default. */
 export type EndpointOptions = Readonly<{ url: string; types: readonly string[]; concurrency: number }>
 
+export type UpkeepShown = Readonly<{
+  running: boolean
+  last: Readonly<{ deliveries: number; pagesFreed: number; tookMs: number }> | null
+}>
+
 export function databaseFile(folder: string): string {
   return path.join(folder, 'bench.db')
 }
@@ -95,6 +100,11 @@ export class Posthorn implements Target {
   async replayed(id: string): Promise<Readonly<{ status: string; replayed: number }>> {
     const response = await fetch(`${this.#base}/v1/replays/${id}`, { signal: AbortSignal.timeout(callMsMax) })
     return (await response.json()) as { status: string; replayed: number }
+  }
+
+  async upkeep(): Promise<UpkeepShown> {
+    const response = await fetch(`${this.#base}/v1/upkeep`, { signal: AbortSignal.timeout(callMsMax) })
+    return (await response.json()) as UpkeepShown
   }
 
   async send(type: string, data: unknown): Promise<void> {

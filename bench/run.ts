@@ -13,6 +13,7 @@ import { isolation } from './figures/isolation.ts'
 import { jobs } from './figures/jobs.ts'
 import { memory } from './figures/memory.ts'
 import { noise } from './figures/noise.ts'
+import { prune } from './figures/prune.ts'
 import { replay } from './figures/replay.ts'
 import { slowDisk } from './figures/slow-disk.ts'
 import { describeMachine, type Machine } from './machine.ts'
@@ -23,7 +24,7 @@ import { median } from './statistics.ts'
 /** By number; `noise` is 0. */
 const figures: readonly Figure[] = [
   ...[noise, endToEnd, ingest, claimCost, isolation, memory, slowDisk, idleLatency],
-  ...[jobs, inbound, replay],
+  ...[jobs, inbound, replay, prune],
 ]
 
 const usage = `npm run bench [-- figure…] [--quick] [--json file] [--dir folder]

@@ -14,6 +14,9 @@ const LOCK_POLL_MS = 200
 /** A lock without a readable owner is one being made right now, or one whose maker died in between. */
 const LOCK_UNOWNED_MAX_MS = 5_000
 
+/** In a checkout `import 'posthorn'`, as handlers and examples say it, means the sources: see `exports` in package.json. */
+const FROM_SOURCE = '--conditions=posthorn-source'
+
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const runtimeDir = path.join(root, '.runtime')
 const modulesDir = path.join(root, 'node_modules')
@@ -238,13 +241,14 @@ function commandFor([word = 'start', ...rest]) {
       return script('bench/run.ts')
     case 'example': {
       const [name = 'outbound-app', ...args] = rest
-      return ['--conditions=posthorn-source', path.join(root, 'examples', name, 'main.ts'), ...args]
+      const file = name.endsWith('.ts') ? name : `${name}/main.ts`
+      return [FROM_SOURCE, path.join(root, 'examples', file), ...args]
     }
     // `cli bench` and the like reach the command line's own command of that name.
     case 'cli':
-      return script('src/cli/main.ts')
+      return [FROM_SOURCE, ...script('src/cli/main.ts')]
     default:
-      return script('src/cli/main.ts', word)
+      return [FROM_SOURCE, ...script('src/cli/main.ts', word)]
   }
 }
 

@@ -1,112 +1,176 @@
-import { readFileSync } from 'node:fs'
+import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
 import { PosthornError } from './core/errors.ts'
 import type { Event } from './core/event.ts'
+import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { ReplayRunner } from './dispatch/replays.ts'
+import { TransportSet } from './dispatch/transport-set.ts'
+import { AsyncEngine } from './engines/async-engine.ts'
+import type { Engine } from './engines/engine.ts'
+import { Watchdog } from './engines/watchdog.ts'
 import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
-import { openLog } from './log.ts'
+import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
-import { openServer } from './server/server.ts'
+import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
+import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
+import { realFile } from './store/sqlite/open-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
+import type { Store } from './store/store.ts'
+import { HandlerTransport } from './transports/handler/handler-transport.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
-import { openMetrics } from './upkeep/metrics.ts'
+import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
+import { type Metrics, openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
-/** A running Posthorn. */
+/** Everything that takes events in, keeps and delivers them; without a server. */
+export type Pipeline = Readonly<{
+  config: Config
+  log: Logger
+  clock: Clock
+  store: Store
+  ids: IdSource
+  catalogue: Catalogue
+  sources: Sources
+  dispatcher: Dispatcher
+  replays: ReplayRunner
+  intake: Intake
+  metrics: Metrics
+  notices: Notices
+  upkeep: Operating['upkeep']
+  notifications: Operating['notifications']
+  /** Where handlers register themselves, and how they run. */
+  handlers: HandlerTransport
+  engine: Engine
+  presets: Readonly<Record<PresetName, RetryPolicy>>
+  /** Why an endpoint may not have this URL; null: it may. */
+  refusal: (url: string) => Promise<string | null>
+  /** Says what is still to be said, and takes no further event. */
+  closeIntake(): Promise<void>
+  /** Finishes or hands back what is in flight within the grace time, closes. May be called twice. */
+  stop(): Promise<void>
+}>
+
+/** A running Posthorn with its server. */
 export type App = Readonly<{
   url: string
-  /** Stops taking, finishes or hands back what is in flight within the grace time, closes. May be called twice. */
+  /** May be called twice. */
   stop(): Promise<void>
 }>
 
 export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
-export type AppOptions = Readonly<{
+export type PipelineOptions = Readonly<{
   /** The store has ended by a defect: nothing can be kept any more, the process should end and be started anew. */
   onFatal: (error: Error) => void
 }>
 
+export type AppOptions = PipelineOptions &
+  Readonly<{
+    /** Runs before the first request is taken: what registers itself here misses nothing. */
+    prepare?: (pipeline: Pipeline) => Promise<void>
+  }>
+
 /** Puts the parts together, in the order in which an event travels through them. */
-export async function openApp(config: Config, { onFatal }: AppOptions): Promise<App> {
+export async function openPipeline(config: Config, { onFatal }: PipelineOptions): Promise<Pipeline> {
   refuseWrongRanges(config)
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
-  const file = config.database.path
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices)
-  const { store, lastNumber } = await openSqliteStore({
-    file,
-    onBatch: metrics.batchWritten,
-    key: config.encryptionKey,
-    onFatal: (err) => {
-      log.fatal({ err }, 'store.ended')
-      onFatal(err)
-    },
-  })
+  const ended = (err: Error) => {
+    log.fatal({ err }, 'store.ended')
+    onFatal(err)
+  }
+  const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
+  const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: ended })
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
   const sources = new Sources(store)
-  const transport = openTransport(config)
+  const http = openTransport(config)
+  const handlers = new HandlerTransport()
+  const engine = new AsyncEngine({ watchdog: new Watchdog({ log }) })
+  const transport = new TransportSet([http, handlers])
+  const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
+  const limits = { triesMax, memoryBytesMax, laneStuckMs, paused }
+  const common = { store, catalogue, clock, log, notices }
   const composeTest = testEvents(ids, clock)
-  const { concurrency: triesMax, memoryBytesMax, laneStuckMs } = config
-  const dispatching = { store, catalogue, transport, clock, random: Math.random, log, notices, composeTest }
-  const dispatcher = new Dispatcher({ ...dispatching, triesMax, memoryBytesMax, laneStuckMs, paused: config.paused })
+  const dispatcher = new Dispatcher({ ...common, ...limits, transport, random: Math.random, composeTest })
   const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
-  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
+  const replays = new ReplayRunner({ ...common, target: dispatcher, newId })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   let operating: Operating | null = null
-  const stopParts = async (): Promise<void> => {
+  const closeIntake = once(async () => {
     await operating?.stop()
+    intake.stop()
+  })
+  const stop = once(async () => {
+    await closeIntake()
     await replays.stop()
     await dispatcher.stop(config.graceMs)
-    await transport.close()
+    await Promise.all([http.close(), handlers.close(), engine.stop()])
     await store.close()
-  }
+  })
   try {
     await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
     await replays.start()
-    const settings = upkeepSettings(config)
-    const watching = { store, catalogue, dispatcher, notices, metrics, clock, log, version, settings }
-    operating = await openOperating({ ...watching, accept: ownEvents(intake) })
-    const { upkeep } = operating
-    operating.start()
-    const refusal = (url: string) => transport.refusal(url)
-    const serving = { config, store, intake, ids, catalogue, sources, dispatcher, replays, refusal, metrics, log }
-    const server = await openServer({ ...serving, notices, now: clock.wall, upkeep, version })
-    log.info(
-      { url: server.url, publicUrl: server.publicUrl, pid: process.pid, version, database: file },
-      'posthorn.started',
-    )
-    let stopped: Promise<void> | null = null
-    const stop = async (): Promise<void> => {
-      await operating?.stop()
-      intake.stop()
-      await server.stop()
-      await stopParts()
-      log.info({}, 'posthorn.stopped')
-    }
-    return {
-      url: server.url,
-      stop() {
-        stopped ??= stop()
-        return stopped
-      },
-    }
+    operating = await openOperating({ ...common, dispatcher, metrics, version, ...operatingFor(config, intake) })
+    const { upkeep, notifications } = operating
+    const refusal = (url: string) => http.refusal(url)
+    const parts = { ids, sources, dispatcher, replays, intake, metrics, upkeep, handlers, engine, refusal }
+    const ends = { notifications, closeIntake, stop }
+    return { ...common, ...parts, ...ends, config, presets: { ...presets, processing: processingPolicy(config) } }
   } catch (error) {
-    await stopParts()
+    await stop()
     throw error
+  }
+}
+
+export async function openApp(config: Config, options: AppOptions): Promise<App> {
+  const pipeline = await openPipeline(config, options)
+  try {
+    await options.prepare?.(pipeline)
+    return await serve(pipeline)
+  } catch (error) {
+    await pipeline.stop()
+    throw error
+  }
+}
+
+/** Serves a pipeline, and stops it with the server. */
+export async function serve(pipeline: Pipeline): Promise<App> {
+  const { config, log } = pipeline
+  // Loaded when it is wanted: the library does without.
+  const { openServer } = await import('./server/server.ts')
+  const server = await openServer({ ...pipeline, now: pipeline.clock.wall, version })
+  const { url, publicUrl } = server
+  log.info({ url, publicUrl, pid: process.pid, version, database: config.database.path }, 'posthorn.started')
+  const stop = once(async () => {
+    await pipeline.closeIntake()
+    await server.stop()
+    await pipeline.stop()
+    log.info({}, 'posthorn.stopped')
+  })
+  return { url, stop }
+}
+
+/** Whoever calls again gets the same answer. */
+function once(work: () => Promise<void>): () => Promise<void> {
+  let underway: Promise<void> | null = null
+  return () => {
+    underway ??= work()
+    return underway
   }
 }
 
@@ -126,28 +190,77 @@ export function migrateDatabase(config: Config, options: { dryRun: boolean }): P
   return migrateFile(config.database.path, options)
 }
 
-function upkeepSettings(config: Config): OperatingParts['settings'] {
-  const { keepDeliveredMs, keepFailedMs, keepDeadLetterMs, keepEventMs } = config
-  return {
-    everyMs: config.upkeepEveryMs,
-    afterMs: config.upkeepAfterMs,
-    retention: {
-      deliveredMs: keepDeliveredMs,
-      failedMs: keepFailedMs,
-      deadLetterMs: keepDeadLetterMs,
-      eventMs: keepEventMs,
-    },
-    replayMs: config.keepReplayMs,
-    backlogMax: config.backlogMax,
+export type Backup = BackupReport &
+  Readonly<{
+    /** What opens the secrets in it: its file was copied, or left where it is, or it was given in the configuration. */
+    key: Readonly<{ kind: 'copied' | 'left'; file: string }> | Readonly<{ kind: 'given' }>
+  }>
+
+/** Copies the database, whether a server runs on it or not. */
+export async function backupDatabase(
+  config: Config,
+  target: string,
+  options: { withKey: boolean; onProgress: (bytesDone: number) => void },
+): Promise<Backup> {
+  const keyFile = `${realFile(config.database.path)}.key`
+  const keyTarget = `${target}.key`
+  const isGiven = config.encryptionKey !== null
+  if (options.withKey && isGiven) {
+    const message =
+      'The key is set by POSTHORN_ENCRYPTION_KEY, not by a file: keep it yourself, and leave --with-key out.'
+    throw new PosthornError('invalid', message)
+  }
+  if (options.withKey && existsSync(keyTarget)) {
+    throw new PosthornError('invalid', `${keyTarget} exists already; name another file, a backup overwrites nothing.`)
+  }
+  const report = await backupFile(config.database.path, target, options.onProgress)
+  if (isGiven) return { ...report, key: { kind: 'given' } }
+  if (!options.withKey) return { ...report, key: { kind: 'left', file: keyFile } }
+  copyFileSync(keyFile, keyTarget, constants.COPYFILE_EXCL)
+  return { ...report, key: { kind: 'copied', file: keyTarget } }
+}
+
+export type { Check } from './upkeep/checkup.ts'
+
+/** For `doctor`: the place of the database, its schema and its key. Changes nothing. */
+export async function checkDatabase(config: Config): Promise<readonly Check[]> {
+  const { path } = config.database
+  const place = await checkDatabasePlace(path, config.encryptionKey !== null)
+  if (!existsSync(path)) return [...place, ok('database', `there is none yet at ${path}; start makes it`)]
+  try {
+    const { from, to, applied } = await migrateFile(path, { dryRun: true })
+    checkKey(path, config.encryptionKey)
+    const schema =
+      applied.length === 0
+        ? ok('database', `version ${to}, and the key fits`)
+        : warn(
+            'database',
+            `version ${from}; this Posthorn has ${to}`,
+            'make a backup; the next start brings it up to date',
+          )
+    return [...place, schema]
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error)
+    return [...place, fail('database', found, 'put a backup in its place, or name another with --database')]
   }
 }
 
-/** Takes events of Posthorn's own in, like everybody's. */
-function ownEvents(intake: Intake): OperatingParts['accept'] {
-  return async ({ data, ...event }) => {
-    await intake.accept([
-      { ...event, headers: {}, content: { kind: 'data', bytes: data }, idempotency: null, request: null },
-    ])
+/** How it is kept in order, and how events of Posthorn's own come in: like everybody's. */
+function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'settings' | 'accept'> {
+  const { keepDeliveredMs: deliveredMs, keepFailedMs: failedMs } = config
+  const { keepDeadLetterMs: deadLetterMs, keepEventMs: eventMs } = config
+  return {
+    settings: {
+      everyMs: config.upkeepEveryMs,
+      afterMs: config.upkeepAfterMs,
+      retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
+      replayMs: config.keepReplayMs,
+      backlogMax: config.backlogMax,
+    },
+    accept: async ({ data, ...event }) => {
+      const content = { kind: 'data', bytes: data } as const
+      await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
+    },
   }
 }
 

@@ -116,12 +116,19 @@ export type ConfigInput = Readonly<{
   flags: Readonly<Record<string, string | undefined>>
   env: Readonly<Record<string, string | undefined>>
   readFile?: (path: string) => string
+  /** What a flag is called where the caller's own people write it; by default it is a flag of the command line. */
+  flagName?: (name: string) => string
 }>
 
 const names = Object.keys(settings) as SettingName[]
 /** In the file and as a flag a duration is a text with its unit. */
 const publicName = (name: SettingName) => name.replace(/Ms$/, '')
-const publicNames = names.map(publicName)
+export const publicNames: readonly string[] = names.map(publicName)
+
+/** The environment of this process, for those who are not started from a command line. */
+export function processEnvironment(): Readonly<Record<string, string | undefined>> {
+  return process.env
+}
 
 /** Flag, else environment, else file, else default. Throws `config_invalid`, which lists every problem there is. */
 export function loadConfig(input: ConfigInput): Config {
@@ -138,7 +145,7 @@ export function loadConfig(input: ConfigInput): Config {
   const parsed = schema.safeParse(Object.fromEntries(names.map((name) => [name, given[name].text])))
   for (const { path, message } of parsed.error?.issues ?? []) {
     const name = path[0] as SettingName
-    problems.push(`${placeOf(name, given[name].origin)} ${message}`)
+    problems.push(`${placeOf(name, given[name].origin, input.flagName)} ${message}`)
   }
   const config = { ...parsed.data, given } as Config
   if (parsed.success) problems.push(...clashes(config))
@@ -244,9 +251,13 @@ function parseFile(path: string, readFile: ConfigInput['readFile'], problems: st
   return {}
 }
 
-function placeOf(name: SettingName, origin: Origin): string {
-  if (origin === 'flag') return `--${publicName(name).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+function placeOf(name: SettingName, origin: Origin, flagName = commandLineFlag): string {
+  if (origin === 'flag') return flagName(publicName(name))
   return origin === 'file' ? `${publicName(name)} in the file` : settings[name].env
+}
+
+function commandLineFlag(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
 function clashes(config: Config): string[] {

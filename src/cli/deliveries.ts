@@ -5,9 +5,12 @@ import { ApiClient } from '../server/client.ts'
 import { isRow, rowOf } from './answers.ts'
 import { since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
+import { confirm } from './confirm.ts'
+import { CommandFailed } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
+  counted,
   type Format,
   fieldsOf,
   instantText,
@@ -54,6 +57,13 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
     .description('try it again now; a dead letter gets a fresh budget')
     .argument('<id...>', 'dlv_…')
   retry.action((ids: readonly string[]) => retryDeliveries(terminal, ids))
+
+  const cancel = deliveries
+    .command('cancel')
+    .description('end it as failed while it waits; the next in its lane is due at once')
+    .argument('<id...>', 'dlv_…')
+    .option('--yes', 'do not ask')
+  cancel.action((ids: readonly string[], { yes = false }: { yes?: boolean }) => cancelDeliveries(terminal, ids, yes))
 }
 
 export function deliveryColumns(terminal: Terminal): readonly Column[] {
@@ -83,7 +93,7 @@ async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Prom
   })
 }
 
-async function showDelivery(terminal: Terminal, id: string, format: Format): Promise<void> {
+export async function showDelivery(terminal: Terminal, id: string, format: Format): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   const delivery = rowOf(await client.get(`/v1/deliveries/${encodeURIComponent(id)}`))
   printItem(terminal, format, delivery, fieldsOf(delivery, ['attemptLog']))
@@ -111,5 +121,16 @@ async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Prom
   for (const id of ids) {
     await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`)
     terminal.say(`${id} is due now`)
+  }
+}
+
+async function cancelDeliveries(terminal: Terminal, ids: readonly string[], yes: boolean): Promise<void> {
+  const client = new ApiClient(clientSettings(terminal.env))
+  const question = `cancel ${ids.length === 1 ? ids[0] : counted(ids.length, 'delivery')}?`
+  // One is taken back with a retry; many are worth a question.
+  if (ids.length > 1 && !(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was cancelled')
+  for (const id of ids) {
+    await client.post(`/v1/deliveries/${encodeURIComponent(id)}/cancel`)
+    terminal.say(`${id} is cancelled`)
   }
 }

@@ -18,6 +18,7 @@ export type EndpointFlags = Readonly<{
   secret?: string
   breaker?: unknown
   classify?: unknown
+  disableAfter?: string | false
 }>
 
 const concurrencyMax = 1_000
@@ -33,16 +34,17 @@ export function withEndpointFlags(command: Command): Command {
     .option('--header <name=value>', 'sent with every try; may be repeated', header)
     .option('--description <text>', 'a note for people')
     .option('--breaker <json|off>', 'circuit breaker, such as {"threshold":5,"cooldown":"5m"}', breaker)
+    .option('--disable-after <duration|off>', 'with nothing but failures for this long it is disabled', disableAfter)
     .option('--classify <json>', 'what single statuses mean, such as {"409":"retryable"}', json)
 }
 
 /** The request that the flags stand for; what was not said is left to the server. */
 export function endpointBody(flags: EndpointFlags): Record<string, unknown> {
   const { types, ordering, retry, concurrency, rateLimit, timeout, header: headers } = flags
-  const { tenant, description, secret, breaker, classify } = flags
+  const { tenant, description, secret, breaker, classify, disableAfter } = flags
   const fields = { types, ordering, retry, concurrency, timeout, headers, tenant, description, secret }
   const limit = rateLimit === 'off' ? null : rateLimit
-  const said = Object.entries({ ...fields, rateLimit: limit, breaker, classify }).filter(
+  const said = Object.entries({ ...fields, rateLimit: limit, breaker, classify, disableAfter }).filter(
     ([, value]) => value !== undefined,
   )
   return Object.fromEntries(said)
@@ -57,4 +59,8 @@ function rateLimit(text: string): EndpointFlags['rateLimit'] {
 
 function breaker(text: string): unknown {
   return text === 'off' ? false : json(text)
+}
+
+function disableAfter(text: string): string | false {
+  return text === 'off' ? false : durationText(text)
 }

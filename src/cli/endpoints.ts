@@ -1,8 +1,9 @@
 import { type Command, Option } from 'commander'
 import { endpointKinds, endpointStatuses } from '../core/endpoint.ts'
+import { recoverOnly } from '../core/replay.ts'
 import { ApiClient } from '../server/client.ts'
 import { rowOf } from './answers.ts'
-import { durationText, json } from './arguments.ts'
+import { durationText, json, since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { printAttempt } from './deliveries.ts'
@@ -10,6 +11,7 @@ import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
+import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
 import type { Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
@@ -25,6 +27,7 @@ export function addEndpoints(program: Command, terminal: Terminal): void {
   addSwitches(endpoints, deps)
   addSecrets(endpoints, deps)
   addTest(endpoints, deps)
+  addRecover(endpoints, deps)
   addDelete(endpoints, deps)
 }
 
@@ -134,6 +137,23 @@ function addTest(endpoints: Command, { terminal, client }: Deps): void {
     if (output === 'table') printAttempt(terminal, attempt)
     else printItem(terminal, output, attempt)
     if (attempt.outcome !== 'delivered') throw new CommandFailed(`the try ended as ${textOf(attempt.outcome)}`)
+  })
+}
+
+function addRecover(endpoints: Command, { terminal }: Deps): void {
+  const recover = endpoints
+    .command('recover')
+    .description('bring back what it should have had: a job that goes on by itself, see posthorn replays')
+    .argument('<id>', 'ep_…')
+    .requiredOption('--since <when>', 'what was received since then: 2h (ago), or an instant', since)
+    .addOption(
+      new Option('--only <which>', 'what failed, what it never got, or all of it again')
+        .choices(recoverOnly)
+        .default('failed'),
+    )
+  withFormat(withJobFlags(recover)).action((id: string, flags: JobFlags & { since: string; only: string }) => {
+    const job = { path: `${pathOf(id)}/recover`, body: { since: flags.since, only: flags.only }, what: 'delivery' }
+    return startReplay(terminal, job, flags)
   })
 }
 

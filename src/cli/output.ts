@@ -131,6 +131,7 @@ function relative(aheadMs: number): string {
 export function statusColour(item: Row): Colour | null {
   switch (item.status) {
     case 'delivered':
+    case 'finished':
     case 'active':
       return 'green'
     case 'failed':
@@ -139,6 +140,7 @@ export function statusColour(item: Row): Colour | null {
       return 'red'
     case 'pending':
     case 'processing':
+    case 'running':
     case 'paused':
       return 'yellow'
   }

@@ -1,20 +1,28 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { addBackup } from './backup.ts'
+import { addBreakers } from './breakers.ts'
 import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
 import { addDeliveries } from './deliveries.ts'
+import { addDispatch } from './dispatch.ts'
+import { addDlq } from './dlq.ts'
+import { addDoctor } from './doctor.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
+import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
 import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
+import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
 import { addTail } from './tail.ts'
 import type { Terminal } from './terminal.ts'
+import { addUpkeep } from './upkeep.ts'
 
 const afterHelp = `
 Without a command it starts the server. The other commands speak to a running one:
@@ -78,14 +86,22 @@ export function buildProgram(terminal: Terminal): Command {
     addStart,
     addSend,
     addEndpoints,
+    addSources,
     addEvents,
     addDeliveries,
+    addDlq,
+    addReplays,
+    addBreakers,
     addTail,
     addKeys,
     addSink,
     addSimulate,
     addMigrate,
     addConfig,
+    addUpkeep,
+    addBackup,
+    addDispatch,
+    addDoctor,
     addCompletion,
   ]) {
     add(program, terminal)

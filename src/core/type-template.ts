@@ -1,4 +1,4 @@
-import { eventTypeLengthMax, eventTypeProblem } from './routing.ts'
+import { eventTypeLengthMax, eventTypeProblem, isOwnType, sentTypeProblem } from './routing.ts'
 
 /**
  * How a source makes the type (and the key) of an event from a request: text in which `{x-github-event}` stands for a
@@ -45,7 +45,7 @@ export function typeTemplateProblem(text: string): string | null {
   const sample = parseTemplate(text)
     .map((part) => (part.kind === 'text' ? part.text : 'x'))
     .join('')
-  return eventTypeProblem(sample)
+  return sentTypeProblem(sample)
 }
 
 /** A text that passed `templateProblem`. */
@@ -63,7 +63,9 @@ export function typeFrom(template: Template, facts: TemplateFacts, fallback: str
       return value ?? (isOptional(part) ? '' : missingWord)
     })
     .join('')
-  return fitType(text) ?? fitType(fallback) ?? missingWord
+  const type = fitType(text) ?? fitType(fallback) ?? missingWord
+  // Whoever can send to a source must not be able to send what looks like one of our notifications.
+  return isOwnType(type) ? `_${type}`.slice(0, eventTypeLengthMax) : type
 }
 
 /** The key of an event; null when a part that it needs is missing, or there is nothing in it. */

@@ -10,7 +10,7 @@ export type Tried = Readonly<{ report: Report; outcome: Outcome; attempt: Attemp
 
 /** Makes one try and says what it meant. */
 export async function tryOnce(
-  parts: { transport: Transport; clock: Clock },
+  parts: { transport: Pick<Transport, 'deliver'>; clock: Clock },
   parcel: { event: Event; endpoint: Endpoint; deliveryId: string; attempt: number },
   signal: AbortSignal,
 ): Promise<Tried> {

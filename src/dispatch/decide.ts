@@ -38,7 +38,7 @@ export function conditionAfter(
           endpoint.breaker,
           now,
         )
-  const asked = outcome.kind === 'retryable' || outcome.kind === 'unavailable' ? outcome.retryAfterMs : null
+  const asked = holdAsked(outcome, endpoint)
   const failingSince = failingSinceAfter(condition.failingSince, outcome, now)
   if (asked !== null) {
     return { ...condition, breaker, failingSince, heldUntil: Math.max(condition.heldUntil ?? 0, now + asked) }
@@ -71,6 +71,23 @@ function failingSinceAfter(before: number | null, outcome: Outcome, now: number)
       return before ?? now
     case 'ours':
       return before
+  }
+}
+
+/**
+ * How long the whole endpoint is asked to be left alone. A handler that wants to see one event later says nothing about
+ * the others; one that says `unavailable` does.
+ */
+function holdAsked(outcome: Outcome, { kind }: Endpoint): number | null {
+  switch (outcome.kind) {
+    case 'unavailable':
+      return outcome.retryAfterMs
+    case 'retryable':
+      return kind === 'handler' ? null : outcome.retryAfterMs
+    case 'delivered':
+    case 'permanent':
+    case 'ours':
+      return null
   }
 }
 

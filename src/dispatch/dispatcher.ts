@@ -7,7 +7,6 @@ import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Claim, Condition, Store } from '../store/store.ts'
-import type { Transport } from '../transports/transport.ts'
 import { tryOnce } from './attempt.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import type { Catalogue } from './catalogue.ts'
@@ -23,11 +22,12 @@ import { reportUntried } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
 import { StuckLanes } from './stuck-lanes.ts'
+import type { TransportSet } from './transport-set.ts'
 
 export type DispatcherParts = Readonly<{
   store: Store
   catalogue: Catalogue
-  transport: Transport
+  transport: TransportSet
   clock: Clock
   random: () => number
   log: Logger
@@ -94,29 +94,30 @@ export class Dispatcher {
   }
 
   async start(): Promise<void> {
-    const { store, catalogue, clock } = this.#parts
+    const { store, catalogue, transport, clock, log } = this.#parts
     const now = clock.steady()
     const conditions = await this.#conditions.load()
     const endpoints = catalogue.list()
     for (const endpoint of endpoints) {
       const condition = conditions.get(endpoint.id) ?? freshCondition(endpoint.id)
-      const work = new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now)
-      work.halted = this.#paused
-      this.#works.set(endpoint.id, work)
+      this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
+      this.#put(endpoint)
     }
     const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
-    await Promise.all(endpoints.map((endpoint) => store.pullBack(endpoint.id, latestDueAt(endpoint))))
+    const tooFar = (endpoint: Endpoint) => ({ latestDueAt: latestDueAt(endpoint), untriedDueAt: now })
+    await Promise.all(endpoints.map((endpoint) => store.pullBack({ endpointId: endpoint.id, ...tooFar(endpoint) })))
     catalogue.onChange((change) => {
       if (change.kind === 'put') this.#put(change.endpoint)
       else this.#remove(change.endpoint.id)
     })
+    transport.onServing((endpointId) => {
+      const work = this.#works.get(endpointId)
+      if (work !== undefined) this.#put(work.endpoint)
+    })
     await this.#readBacklog()
     this.#leases.start()
-    this.#resync = setInterval(
-      () => this.#readBacklog().catch((err) => this.#parts.log.warn({ err }, 'backlog.not_read')),
-      resyncEveryMs,
-    )
-    this.#resync.unref()
+    const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
+    this.#resync = setInterval(resync, resyncEveryMs).unref()
   }
 
   /** Takes nothing new, lets what is under way finish within the grace time, and gives the rest back untried. */
@@ -142,7 +143,7 @@ export class Dispatcher {
     const work = this.#works.get(endpoint.id)
     const now = this.#parts.clock.steady()
     if (work === undefined || this.#stopping.signal.aborted || !this.settling.writable) return null
-    if (!work.serving || work.hasBacklog(now) || work.inHand >= work.window) return null
+    if (!work.serving || work.hasBacklog(now) || work.inHand >= work.window || this.#loop.holds(work)) return null
     if (work.allowance(now).kind !== 'open_to' || !this.#memory.take(work, bytes)) return null
     work.reserved += 1
     this.#expected += 1
@@ -278,6 +279,7 @@ export class Dispatcher {
     const before = work.condition
     work.halted = this.#paused
     work.adopt(endpoint)
+    work.served = this.#parts.transport.serves(endpoint)
     this.#conditions.note(before, work.condition)
     this.#works.set(endpoint.id, work)
     this.#loop.look(work)

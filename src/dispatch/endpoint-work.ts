@@ -32,6 +32,8 @@ export class EndpointWork implements Sleeper, Holder {
   nextDueAt: number | null = null
   claiming = false
   removed = false
+  /** Whether the transport has somebody who could take a delivery; without, the endpoint is held. */
+  served = true
   /** It said that it is gone, or fails for too long, and is about to be disabled. */
   leaving = false
   /** When we saw the first of its failures since the last good try, whatever was known before the start. */
@@ -68,7 +70,8 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get serving(): boolean {
-    return this.endpoint.status === 'active' && !this.removed && !this.leaving && !this.halted
+    const isWanted = this.endpoint.status === 'active' && !this.removed && !this.leaving
+    return isWanted && this.served && !this.halted
   }
 
   /** What breaker and hold allow now. */

@@ -2,10 +2,11 @@ import type { Claim, Store } from '../store/store.ts'
 import { Claimer } from './claimer.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Orphans } from './orphans.ts'
+import { Quarantine, type Suspect } from './quarantine.ts'
 import { Round, type RoundParts } from './round.ts'
 import { Wakeups } from './wakeups.ts'
 
-export type LoopParts = Omit<RoundParts, 'consider'> &
+export type LoopParts = Omit<RoundParts, 'consider' | 'quarantine'> &
   Readonly<{
     store: Store
     orphans: Orphans
@@ -20,10 +21,15 @@ export class Loop {
   readonly #round: Round
   readonly #claimer: Claimer
   readonly #wakeups: Wakeups<EndpointWork>
+  readonly #quarantine: Quarantine
 
   constructor(parts: LoopParts) {
     this.#parts = parts
-    this.#round = new Round({ ...parts, consider: (work) => this.#consider(work) })
+    this.#quarantine = new Quarantine(
+      (work) => this.look(work),
+      (suspect) => this.#fetch(suspect),
+    )
+    this.#round = new Round({ ...parts, quarantine: this.#quarantine, consider: (work) => this.#consider(work) })
     this.#claimer = new Claimer({ ...parts, look: (work) => this.look(work) })
     this.#wakeups = new Wakeups(parts.clock.steady, (work) => this.look(work))
   }
@@ -52,7 +58,7 @@ export class Loop {
 
   /** Takes up what is claimed; `run` starts it. */
   accept(work: EndpointWork, claim: Claim): void {
-    work.ready.push(claim)
+    this.#round.take(work, claim)
     if (this.#parts.stopping.aborted) this.standDown(work)
     else this.#consider(work)
   }
@@ -67,13 +73,18 @@ export class Loop {
     work.noteDue(clock.steady())
     if (!work.serving || stopping.aborted) return
     try {
-      work.urgent.push(...(await this.#claimer.named(work, deliveryId)))
+      for (const claim of await this.#claimer.named(work, deliveryId)) this.#round.take(work, claim, work.urgent)
     } catch (err) {
       // It is due, and on disk as such: the next claim brings it.
       log.warn({ err, deliveryId }, 'claim.failed')
     }
     if (stopping.aborted) this.standDown(work)
     this.look(work)
+  }
+
+  /** Whether nothing fresh may be taken for this endpoint now. */
+  holds(work: EndpointWork): boolean {
+    return this.#quarantine.holds(work)
   }
 
   /** Closes the breaker and ends the hold, because a person says so. */
@@ -113,7 +124,7 @@ export class Loop {
     const allowed = work.allowance(now)
     if (allowed.kind === 'wait') this.#handBack(work, work.ready)
     if (work.queued > 0) this.#round.join(work)
-    if (work.nextDueAt === null) return
+    if (work.nextDueAt === null || this.#quarantine.holds(work)) return
     if (allowed.kind !== 'wait') {
       if (work.nextDueAt > now) this.#wakeups.schedule(work, work.nextDueAt)
       else this.#refill(work, allowed.kind === 'probe' ? 1 : work.window - work.inHand)
@@ -144,6 +155,18 @@ export class Loop {
         else this.accept(work, claim)
       }
     })
+  }
+
+  /** Claims a suspect by its name; one that is not to be had any more comes back by itself, or never. */
+  async #fetch({ work, deliveryId }: Suspect): Promise<void> {
+    const { log, stopping } = this.#parts
+    if (!work.serving || stopping.aborted) return
+    try {
+      for (const claim of await this.#claimer.named(work, deliveryId)) this.accept(work, claim)
+    } catch (err) {
+      log.warn({ err, deliveryId }, 'claim.failed')
+    }
+    this.#round.run()
   }
 
   /** Gives what waits in memory back to the store, untried. */

@@ -10,6 +10,8 @@ import type { Catalogue } from './catalogue.ts'
 
 /** What the dispatcher does for a replay. */
 export interface ReplayTarget {
+  /** All delivery is paused by a person: jobs stand still, as after a restore nothing shall move by itself. */
+  readonly paused: boolean
   /** Something became due at these endpoints. */
   lookAt(endpointIds: readonly string[]): void
   /** Whether one of them could take more and still has something due in the store. */
@@ -56,6 +58,7 @@ const restFactor = 2
 const patienceMs = 1_000
 const patienceStepMs = 20
 const afterFailureMs = 1_000
+const pausedLookMs = 500
 const tellEveryMs = 1_000
 const timerMsMax = 60_000
 const runningMax = 100
@@ -182,6 +185,10 @@ export class ReplayRunner {
 
   async #step(job: Job, now: number): Promise<void> {
     const { store, clock, log, target } = this.#parts
+    if (target.paused) {
+      job.dueAt = now + pausedLookMs
+      return
+    }
     if (job.replay.rate === null && now < job.patientUntil && target.isCrowded(job.endpointIds)) {
       job.dueAt = now + patienceStepMs
       return

@@ -6,7 +6,6 @@ import type { Reason } from '../core/outcome.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Change, ChangeResult, Claim } from '../store/store.ts'
-import type { Transport } from '../transports/transport.ts'
 import { type Tried, tryOnce } from './attempt.ts'
 import type { Catalogue } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
@@ -14,12 +13,14 @@ import { conditionAfter, deliveryAfter, isFailingTooLong } from './decide.ts'
 import type { EndpointWork, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
+import type { Quarantine } from './quarantine.ts'
 import { report, reportUntried } from './report.ts'
 import type { Settler } from './settler.ts'
 import type { StuckLanes } from './stuck-lanes.ts'
+import type { TransportSet } from './transport-set.ts'
 
 export type RoundParts = Readonly<{
-  transport: Transport
+  transport: TransportSet
   catalogue: Catalogue
   clock: Clock
   random: () => number
@@ -29,6 +30,7 @@ export type RoundParts = Readonly<{
   settler: Settler
   memory: Memory
   conditions: Conditions
+  quarantine: Quarantine
   stuckLanes: StuckLanes
   consider: (work: EndpointWork) => void
 }>
@@ -65,7 +67,7 @@ export class Round {
     const { settler, triesMax } = this.#parts
     for (const work of this.#turns) {
       if (this.#closed || !settler.writable || this.inFlight >= triesMax) return
-      if (!this.#mayHaveMore(work)) continue
+      if (!this.#mayHaveMore(work) || this.#parts.quarantine.bars(work)) continue
       this.#turns.delete(work)
       // Whoever wants more goes to the end, behind those that have not had a turn.
       if (this.#startOne(work)) this.#turns.add(work)
@@ -89,6 +91,24 @@ export class Round {
     this.#interruption.abort()
   }
 
+  /** Takes up what is claimed; `run` starts it. */
+  take(work: EndpointWork, claim: Claim, queue = work.ready): void {
+    switch (this.#parts.quarantine.judge(work, claim)) {
+      case 'run':
+        queue.push(claim)
+        break
+      case 'run_alone':
+        work.urgent.unshift(claim)
+        break
+      case 'later':
+        this.release(work, claim)
+        break
+      case 'crashed':
+        this.fail(work, claim, 'crashed')
+        break
+    }
+  }
+
   /** Ends a claimed delivery without a try. */
   fail(work: EndpointWork, claim: Claim, reason: Reason): void {
     this.#letGo(work, claim, ended(claim.delivery, reason, this.#parts.clock.steady()))
@@ -102,6 +122,7 @@ export class Round {
   #letGo(work: EndpointWork, claim: Claim, to: Change['to']): void {
     this.#parts.memory.free(work, claim.event.body.length)
     this.#settle(work, { to, attempt: null, claimNext: null }, (result) => {
+      this.#parts.quarantine.letGo(claim)
       if (result.kind === 'applied') reportUntried(this.#parts, to, claim.event)
     })
   }
@@ -143,6 +164,7 @@ export class Round {
     const now = this.#parts.clock.steady()
     if (probe) this.#setCondition(work, { ...work.condition, breaker: probeStarted(work.breaker, now) })
     work.underway.add(underway)
+    this.#parts.quarantine.started(work)
     this.#tries += 1
     const parcel = {
       event: claim.event,
@@ -169,12 +191,15 @@ export class Round {
     const whyDisabled = this.#whyDisable(work, tried)
     // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
     if (whyDisabled !== null) work.leaving = true
-    const goesOn = claim.delivery.lane !== null && !this.#closed && work.serving && !this.#parts.memory.overdrawn
+    const { memory, quarantine } = this.#parts
+    const isOpen = !this.#closed && work.serving && !memory.overdrawn && !quarantine.holds(work)
+    const goesOn = claim.delivery.lane !== null && isOpen
     const claimNext = goesOn && work.allowance(now).kind === 'open_to' ? now + leaseMs : null
     this.#settle(work, { to, attempt, claimNext }, (result) => {
       work.underway.delete(underway)
+      quarantine.ended(work, claim)
       if (isFree) work.settling -= 1
-      this.#parts.memory.free(work, claim.event.body.length)
+      memory.free(work, claim.event.body.length)
       report(this.#parts, endpoint, claim, tried, { to, result })
       if (result.kind === 'applied') this.#parts.stuckLanes.note(endpoint, claim.delivery, to, now)
       if (whyDisabled !== null) this.#disable(work, whyDisabled)
@@ -200,7 +225,7 @@ export class Round {
     } else if (result.next !== null) {
       this.#parts.memory.force(work, result.next.event.body.length)
       if (this.#closed) this.release(work, result.next)
-      else work.ready.push(result.next)
+      else this.take(work, result.next)
     } else if (result.released) work.noteDue(this.#parts.clock.steady())
     if (change.to.status === 'pending' && change.to.dueAt !== null) work.noteDue(change.to.dueAt)
     this.#parts.consider(work)

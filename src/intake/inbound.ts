@@ -67,6 +67,10 @@ const leftOut: ReadonlySet<string> = new Set([
 /** Bounded by what the server takes as the head of a request. */
 function factsOf(source: string, { method, query, headers }: InboundRequest): InboundRequestFacts {
   const named = headers.connection?.toLowerCase().split(/[ ,]+/) ?? []
-  const kept = Object.entries(headers).filter(([name]) => !leftOut.has(name) && !named.includes(name))
-  return { source, method, query, headers: Object.fromEntries(kept) }
+  const kept: Record<string, string> = {}
+  for (const name in headers) {
+    const value = headers[name]
+    if (value !== undefined && !leftOut.has(name) && !named.includes(name)) kept[name] = value
+  }
+  return { source, method, query, headers: kept }
 }

@@ -81,6 +81,7 @@ export const attemptAnswer = z
     error: z.string().nullable(),
     responseHeaders: headersShown.nullable(),
     responseBody: z.string().nullable(),
+    stack: z.string().nullable().meta({ description: 'Where a handler threw.' }),
   })
   .meta({ id: 'Attempt' })
 

@@ -178,7 +178,7 @@ export function newSecret(): string {
 }
 
 /** All of an endpoint but its secrets. */
-export function endpointShown(endpoint: Endpoint): Record<string, unknown> {
+export function endpointShown(endpoint: Endpoint) {
   const { breaker } = endpoint
   return {
     id: endpoint.id,

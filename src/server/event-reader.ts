@@ -101,7 +101,7 @@ export function errorsOf(bytes: Buffer, members: readonly Member[]): readonly Fi
 const goodTypes = new Set<string>()
 const goodTypesMax = 1_000
 
-function isEventType(type: string): boolean {
+export function isEventType(type: string): boolean {
   if (goodTypes.has(type)) return true
   if (sentTypeProblem(type) !== null) return false
   if (goodTypes.size >= goodTypesMax) goodTypes.clear()

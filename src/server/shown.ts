@@ -4,7 +4,7 @@ import type { Condition, DeliveryRecord, EventSummary } from '../store/store.ts'
 
 // Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
 
-export function deliveryShown({ delivery, type, tenant, key }: DeliveryRecord): Record<string, unknown> {
+export function deliveryShown({ delivery, type, tenant, key }: DeliveryRecord) {
   return {
     id: delivery.id,
     eventId: delivery.eventId,
@@ -23,7 +23,7 @@ export function deliveryShown({ delivery, type, tenant, key }: DeliveryRecord): 
   }
 }
 
-export function attemptShown(attempt: Attempt): Record<string, unknown> {
+export function attemptShown(attempt: Attempt) {
   return {
     number: attempt.number,
     startedAt: instant(attempt.startedAt),
@@ -33,19 +33,20 @@ export function attemptShown(attempt: Attempt): Record<string, unknown> {
     error: attempt.error,
     responseHeaders: attempt.responseHeaders,
     responseBody: attempt.responseBody,
+    stack: attempt.stack,
   }
 }
 
-export function summaryShown(event: EventSummary): Record<string, unknown> {
+export function summaryShown(event: EventSummary) {
   return { ...factsShown(event), size: event.size, deliveries: event.deliveries }
 }
 
-export function eventShown(event: Event, deliveries: readonly DeliveryRecord[]): Record<string, unknown> {
+export function eventShown(event: Event, deliveries: readonly DeliveryRecord[]) {
   const { request, body } = event
   return { ...factsShown(event), request, size: body.length, deliveries: deliveries.map(deliveryShown) }
 }
 
-function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>): Record<string, unknown> {
+function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
   return {
     id: event.id,
     type: event.type,
@@ -67,6 +68,8 @@ export function conditionShown({ breaker, heldUntil, failingSince }: Omit<Condit
   }
 }
 
+export function instant(at: number): string
+export function instant(at: number | null): string | null
 export function instant(at: number | null): string | null {
   return at === null ? null : new Date(at).toISOString()
 }

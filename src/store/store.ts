@@ -43,6 +43,7 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
    * The only way a delivery changes. A change applies if the delivery still has the version before the new one;
    * otherwise it is stale and changes nothing. Its attempt, if any, goes to the attempt log with it. When a change
    * ends the head of an ordered lane, the next in line becomes due, or, with `claimNext`, is claimed and returned.
+   * That one has no interruptions: only a head can have been in hand.
    */
   commit(changes: readonly Change[]): Promise<readonly ChangeResult[]>
 
@@ -52,8 +53,11 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   /** For every endpoint with pending deliveries that are not behind another, or with lapsed leases: when the first is due. */
   backlog(now: number): Promise<readonly Backlog[]>
 
-  /** Pulls due times later than `latestDueAt` back to it, for one endpoint; answers how many. */
-  pullBack(endpointId: string, latestDueAt: number): Promise<number>
+  /**
+   * Pulls due times of one endpoint back that a clock which ran ahead has left: after a failure to `latestDueAt`, and of
+   * what no failure has put off to `untriedDueAt`. Answers how many.
+   */
+  pullBack(request: PullBackRequest): Promise<number>
 
   // ── The endpoint catalogue ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,6 +145,8 @@ export type ClaimAnswer = Readonly<{
   /** When the next pending delivery of the endpoint is due (may be in the past); null: none waits. */
   nextDueAt: number | null
 }>
+
+export type PullBackRequest = Readonly<{ endpointId: string; latestDueAt: number; untriedDueAt: number }>
 
 export type Change = Readonly<{
   /** The delivery as it shall be; its version is one more than the one it was claimed or read with. */

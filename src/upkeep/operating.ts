@@ -31,11 +31,11 @@ export type OperatingParts = Readonly<{
 export type Operating = Readonly<{
   upkeep: Upkeep
   notifications: Notifications
-  start(): void
   /** Says what is still to be said; before the intake stops. */
   stop(): Promise<void>
 }>
 
+/** Opens and starts it. */
 export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const { store, catalogue, dispatcher, notices, metrics, clock, log, settings } = parts
   const stats = new Stats(store, clock.steady)
@@ -59,13 +59,11 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
     steady: clock.steady,
   })
   const endTraces = await openTraces(notices, parts.version)
+  upkeep.start()
+  watch.start()
   return {
     upkeep,
     notifications,
-    start() {
-      upkeep.start()
-      watch.start()
-    },
     async stop() {
       watch.stop()
       await upkeep.stop()

@@ -10,8 +10,8 @@ export type PaceSettings = Readonly<{
   rest?: (ms: number, signal: AbortSignal) => Promise<void>
 }>
 
-/** A piece of this length is short enough to be one write among others. */
-const pieceMsWanted = 4
+/** So much longer than the quickest a piece may take: others' writes wait in line for that long, beside the disk. */
+const pieceMsWanted = 3
 /** For every millisecond of work, so many of rest: upkeep gets a fifth of the writer at most. */
 const restShare = 4
 const restMsMax = 2_000
@@ -23,6 +23,8 @@ const restMsMax = 2_000
 export class Pace {
   readonly #settings: Required<PaceSettings>
   #limit: number
+  /** What any write takes here, however small: most of it is the sync of the disk, which the pieces share with others. */
+  #quickestMs = Number.POSITIVE_INFINITY
 
   constructor(settings: PaceSettings) {
     this.#settings = { now: () => performance.now(), rest, ...settings }
@@ -47,8 +49,10 @@ export class Pace {
 
   #learn(tookMs: number): void {
     const { limitMin, limitMax } = this.#settings
-    if (tookMs > pieceMsWanted) this.#limit = Math.max(limitMin, Math.floor(this.#limit / 2))
-    else if (tookMs < pieceMsWanted / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
+    this.#quickestMs = Math.min(this.#quickestMs, tookMs)
+    const ownMs = tookMs - this.#quickestMs
+    if (ownMs > pieceMsWanted) this.#limit = Math.max(limitMin, Math.floor(this.#limit / 2))
+    else if (ownMs < pieceMsWanted / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
   }
 }
 

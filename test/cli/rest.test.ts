@@ -190,6 +190,11 @@ describe('posthorn endpoints', () => {
       server.json<{ rateLimit: unknown }>(['endpoints', 'update', endpoint.id, '--rate-limit', limit])
     assert.deepEqual((await limited('5')).rateLimit, { perSecond: 5 })
     assert.equal((await limited('off')).rateLimit, null)
+    const patient = ['endpoints', 'update', endpoint.id, '--disable-after']
+    assert.deepEqual(
+      [await server.json([...patient, '2d']), await server.json([...patient, 'off'])].map((one) => one.disableAfter),
+      ['2d', false],
+    )
     assert.match((await server.cli(['endpoints', 'pause', endpoint.id])).stderr, /is paused/)
     assert.match((await server.cli(['endpoints', 'resume', endpoint.id])).stderr, /is active/)
     const unsure = await server.cli(['endpoints', 'delete', endpoint.id])

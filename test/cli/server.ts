@@ -23,8 +23,13 @@ export function folderFor(t: Cleanup): string {
   return folder
 }
 
-export async function serverFor(t: Cleanup, cwd: string, flags: readonly string[] = []): Promise<Server> {
-  const running = start(['start', '--port', '0', '--allow-private', '127.0.0.1/32', ...flags], { cwd })
+export async function serverFor(
+  t: Cleanup,
+  cwd: string,
+  flags: readonly string[] = [],
+  env: Options['env'] = {},
+): Promise<Server> {
+  const running = start(['start', '--port', '0', '--allow-private', '127.0.0.1/32', ...flags], { cwd, env })
   t.after(() => running.stop('SIGKILL'))
   const url = /http:\/\/\S+/.exec(await running.line(/^Posthorn listens on/))?.[0] ?? ''
   const cli: Server['cli'] = (args, options = {}) =>

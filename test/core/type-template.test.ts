@@ -37,6 +37,13 @@ describe('the type of an event', () => {
     assert.equal(typeOf('a.{x-none|$.none?}'), 'a')
   })
 
+  test("never looks like one of Posthorn's own notifications, whatever a request says", () => {
+    const forged = { headers: { 'x-type': 'posthorn.dead_letters' }, fields: () => ({ a: 'posthorn' }) }
+    assert.equal(typeOf('{x-type}', forged as never), '_posthorn.dead_letters')
+    assert.equal(typeOf('{$.a}.breaker', forged as never), '_posthorn.breaker')
+    assert.match(typeTemplateProblem('posthorn.{x-type}') ?? '', /must not begin with posthorn\./)
+  })
+
   test('is cleaned where a value is not fit for it', () => {
     assert.equal(typeOf('x.{x-odd}'), 'x.a_b.__')
   })

@@ -126,6 +126,37 @@ test('a running job goes on by itself after a restart', async (t) => {
   assert.equal(bench.wire.tries.length + again.wire.tries.length, 40)
 })
 
+test('a verb that meets a step half way wins, and the job is not told of or run twice', async (t) => {
+  const { bench } = await withDeadLetters(t, 3)
+  const letStepsPass = bench.watched.hold('stepReplay')
+  const { id } = await start(bench)
+  await bench.pass(10, 1)
+  assert.equal((await bench.replays.change(id, 'pause')).kind, 'changed')
+  letStepsPass()
+  await bench.pass(100, 10)
+  assert.deepEqual(
+    changes(bench).map(({ status }) => status),
+    ['running', 'paused'],
+  )
+  assert.deepEqual(await bench.tally(), { failed: 3 })
+  assert.equal((await bench.replays.change(id, 'resume')).kind, 'changed')
+  await bench.pass(100, 10)
+  assert.deepEqual(await bench.tally(), { delivered: 3 })
+})
+
+test('while all delivery is paused, as after a restore, no job moves', async (t) => {
+  const { bench } = await withDeadLetters(t, 5)
+  const replay = await start(bench, { rate: 1 })
+  await bench.pass(1_000, 100)
+  const again = await bench.restart({ paused: true, script: () => answered(200) })
+  const { replayed } = await now(again, replay.id)
+  await again.pass(10_000, 500)
+  assert.equal((await now(again, replay.id)).replayed, replayed)
+  again.dispatcher.paused = false
+  await again.pass(10_000, 500)
+  assert.equal((await now(again, replay.id)).status, 'finished')
+})
+
 test('a cancelled job leaves the rest as it is, and no verb changes it any more', async (t) => {
   const { bench } = await withDeadLetters(t, 50)
   const replay = await start(bench, { rate: 10 })

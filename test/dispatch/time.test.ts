@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { leaseMs } from '../../src/dispatch/lease-keeper.ts'
 import type { LeaseRenewal } from '../../src/store/store.ts'
-import { anArrival } from '../support/builders.ts'
+import { anArrival, retryAt } from '../support/builders.ts'
 import { anInput, answered, type Bench, exactWebhook, openBench } from '../support/dispatch-bench.ts'
 
 const dayMs = 24 * 3_600_000
@@ -43,13 +43,27 @@ describe('clocks', () => {
   test('due times from a clock that ran far ahead are pulled back at the start', async (t) => {
     const before = await openBench(t)
     const endpoint = await before.add()
-    const arrival = anArrival(endpoint, { delivery: { dueAt: before.time.steady() + 365 * dayMs } })
+    const dueAt = before.time.steady() + 365 * dayMs
+    const arrival = anArrival(endpoint, { delivery: { dueAt } })
     await before.store.append([arrival])
+    const from = { deliveryIds: [arrival.deliveries[0]!.id] }
+    const now = before.time.steady()
+    const { claims } = await before.store.claim({ from, now, leaseEndsAt: now + 9, limit: 1, bytesMax: 1 })
+    await before.store.commit([{ to: retryAt(claims[0]!.delivery, dueAt), attempt: null, claimNext: null }])
     const bench = await before.restart()
     assert.equal(bench.wire.tries.length, 0)
     await bench.pass(dayMs - 60_000, 3_600_000)
     assert.equal(bench.wire.tries.length, 0)
     await bench.pass(60_000)
+    assert.deepEqual(await bench.tally(), { delivered: 1 })
+  })
+
+  test('what was never tried is not put off by a clock that ran ahead', async (t) => {
+    const before = await openBench(t)
+    const endpoint = await before.add()
+    await before.store.append([anArrival(endpoint, { delivery: { dueAt: before.time.steady() + 365 * dayMs } })])
+    const bench = await before.restart()
+    await bench.pass(1_000)
     assert.deepEqual(await bench.tally(), { delivered: 1 })
   })
 })

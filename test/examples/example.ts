@@ -7,9 +7,12 @@ const folder = path.join(import.meta.dirname, '../../examples')
 
 type Cleanup = Readonly<{ after: (fn: () => unknown) => void }>
 
+/** In a checkout `import 'posthorn'` means the sources; `npm run example` and `bin/posthorn` say so too. */
+export const conditions = { NODE_OPTIONS: '--conditions=posthorn-source' }
+
+/** `name` is a folder, or a file in one. */
 export function startExample(t: Cleanup, name: string, env: Env, cwd?: string): Running {
-  const program = path.join(folder, name, 'main.ts')
-  const conditions = { NODE_OPTIONS: '--conditions=posthorn-source' }
+  const program = path.join(folder, name.endsWith('.ts') ? name : `${name}/main.ts`)
   const running = start([], { program, env: { ...conditions, ...env }, ...(cwd !== undefined && { cwd }) })
   t.after(() => running.stop('SIGKILL'))
   return running

@@ -60,8 +60,8 @@ describe('an endpoint', () => {
       classify: {},
       headers: {},
       status: 'active',
-      disableAfter: '5d',
       statusReason: null,
+      disableAfter: '5d',
       condition: { state: 'closed', until: null, failures: 0, heldUntil: null, failingSince: null },
     })
   })

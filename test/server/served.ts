@@ -5,6 +5,7 @@ import { loadConfig } from '../../src/config.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { ReplayRunner } from '../../src/dispatch/replays.ts'
+import { TransportSet } from '../../src/dispatch/transport-set.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { Intake } from '../../src/intake/intake.ts'
 import { Sources } from '../../src/intake/sources.ts'
@@ -73,7 +74,7 @@ export async function openServedParts(
   const metrics = openMetrics(notices)
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue, transport, clock, log, notices, random: Math.random },
+    ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },
     composeTest: () => {
       throw new Error('no test events here')
     },

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { defaultBreaker } from '../../src/core/circuit-breaker.ts'
 import type { Pending, Processing } from '../../src/core/delivery.ts'
-import type { Endpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
+import type { Endpoint, HandlerEndpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
 import type { Event } from '../../src/core/event.ts'
 import type { IdPrefix } from '../../src/core/id.ts'
 import type { Replay, Selection } from '../../src/core/replay.ts'
@@ -57,6 +57,11 @@ export function anEndpoint(given: Partial<HttpEndpoint> = {}): HttpEndpoint {
     updatedAt: t0,
     ...given,
   }
+}
+
+export function aHandler(given: Partial<HandlerEndpoint> = {}): HandlerEndpoint {
+  const { url: _, forwardHeaders: __, disableAfterMs: ___, ...rules } = anEndpoint()
+  return { ...rules, kind: 'handler', handler: 'orders', breaker: null, secrets: [], ...given }
 }
 
 export function anEvent(given: Partial<Event> = {}): Event {

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Arrived, brokenPromises, laneName, type Ordering, type Sent } from './ledger.ts'
+import { randomFrom } from './random.ts'
 import { freePort, type ServerProcess, startServer } from './server-process.ts'
 
 export type CrashOptions = Readonly<{ database: string; kills: number; senders: number; seed: number }>
@@ -217,17 +218,6 @@ async function list(server: ServerProcess, path: string): Promise<Listed> {
   const response = await fetch(`${server.url}${path}`)
   if (response.status !== 200) throw new Error(`${path} answered ${response.status}`)
   return (await response.json()) as Listed
-}
-
-/** A small generator (mulberry32), so that a run can be repeated by its seed. */
-function randomFrom(seed: number): () => number {
-  let state = seed | 0
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
 }
 
 function laneOf({ url = '' }: IncomingMessage, body: Buffer): string | null {

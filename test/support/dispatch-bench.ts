@@ -2,23 +2,26 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Clock } from '../../src/core/clock.ts'
-import type { Endpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
+import type { HandlerEndpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
 import { PosthornError } from '../../src/core/errors.ts'
 import type { Notice } from '../../src/core/notice.ts'
-import type { Report } from '../../src/core/outcome.ts'
 import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { ReplayRunner } from '../../src/dispatch/replays.ts'
+import { TransportSet } from '../../src/dispatch/transport-set.ts'
 import { IdSource } from '../../src/intake/ids.ts'
 import { type EventInput, Intake } from '../../src/intake/intake.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { DeliveryRecord, Store } from '../../src/store/store.ts'
-import type { Parcel, Transport } from '../../src/transports/transport.ts'
-import { anEndpoint, t0 } from './builders.ts'
+import type { Parcel } from '../../src/transports/transport.ts'
+import { aHandler, anEndpoint, t0 } from './builders.ts'
+import { answered, type Script, ScriptedWire } from './scripted-wire.ts'
 import { tempFolder } from './sqlite.ts'
+
+export { answered, type Script, ScriptedWire, type Try, unreachable } from './scripted-wire.ts'
 
 /** A dispatcher with its real parts around it, on a virtual clock; only the other end of the wire is played. */
 export type Bench = Readonly<{
@@ -30,11 +33,14 @@ export type Bench = Readonly<{
   dispatcher: Dispatcher
   replays: ReplayRunner
   wire: ScriptedWire
+  /** The other end of handlers. */
+  code: ScriptedWire
   logged: readonly string[]
   /** Every notice so far. */
   heard: readonly Notice[]
   folder: string
   add(given?: Partial<HttpEndpoint>): Promise<HttpEndpoint>
+  addHandler(given?: Partial<HandlerEndpoint>): Promise<HandlerEndpoint>
   /** Accepts one event; its id. */
   send(given?: Partial<EventInput> & { n?: number }): Promise<string>
   /** Resolves when nothing more happens without time going on or the wire answering. */
@@ -60,20 +66,11 @@ export type BenchSettings = Readonly<{
   waitingBytesMax?: number
   paused?: boolean
   script?: Script
+  /** What handlers do. */
+  code?: Script
   /** Where the database is; a folder of its own if not said. */
   folder?: string
 }>
-
-/** What the other end does with a try: answers at once, later, or when the test says so. */
-export type Script = (parcel: Parcel, tries: number) => Report | Promise<Report> | 'hold'
-
-export const answered = (statusCode: number, headers: Record<string, string> = {}): Report => ({
-  kind: 'answered',
-  statusCode,
-  headers,
-  body: '',
-})
-export const unreachable = (code: string): Report => ({ kind: 'unreachable', code, message: code })
 
 /** The webhook preset's shape with exact waits: 1, 2, 4, 8 s. */
 export const exactWebhook: RetryPolicy = { ...presets.webhook, preset: null, jitter: { kind: 'ratio', ratio: 0 } }
@@ -99,80 +96,6 @@ function virtualTime(t: TestContext): VirtualTime {
   }
   times.set(t, time)
   return time
-}
-
-/** One try that reached the other end. */
-export type Try = Readonly<{ parcel: Parcel; at: number; signal: AbortSignal; answer(report: Report): void }>
-
-/** The other end of the wire, and the transport to it. */
-export class ScriptedWire implements Transport {
-  readonly kind = 'http'
-  readonly tries: Try[] = []
-  /** Tries without an answer. */
-  readonly open = new Set<Try>()
-  openMax = 0
-  readonly openMaxOf = new Map<string, number>()
-  script: Script
-  readonly #steady: () => number
-
-  constructor(script: Script, steady: () => number) {
-    this.script = script
-    this.#steady = steady
-  }
-
-  serves(): boolean {
-    return true
-  }
-
-  onServing(): void {}
-
-  deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
-    return new Promise<Report>((resolve) => {
-      const one: Try = {
-        parcel,
-        at: this.#steady(),
-        signal,
-        answer: (report) => {
-          this.open.delete(one)
-          resolve(report)
-        },
-      }
-      this.tries.push(one)
-      this.open.add(one)
-      this.#measure(parcel.endpoint.id)
-      signal.addEventListener('abort', () => one.answer({ kind: 'interrupted', message: 'interrupted' }))
-      const answer = this.script(parcel, this.tries.length)
-      if (answer !== 'hold') Promise.resolve(answer).then(one.answer)
-    })
-  }
-
-  /** Answers what is open, oldest first; `pick` leaves others alone. */
-  answerAll(report: Report, pick: (one: Try) => boolean = () => true): void {
-    for (const one of [...this.open]) if (pick(one)) one.answer(report)
-  }
-
-  triesOf(endpoint: Endpoint): readonly Try[] {
-    return this.tries.filter((one) => one.parcel.endpoint.id === endpoint.id)
-  }
-
-  openOf(endpoint: Endpoint): number {
-    let open = 0
-    for (const one of this.open) if (one.parcel.endpoint.id === endpoint.id) open += 1
-    return open
-  }
-
-  async refusal(): Promise<null> {
-    return null
-  }
-
-  async close(): Promise<void> {}
-
-  #measure(endpointId: string): void {
-    let open = 0
-    for (const one of this.open) if (one.parcel.endpoint.id === endpointId) open += 1
-    this.openMax = Math.max(this.openMax, this.open.size)
-    this.openMaxOf.set(endpointId, Math.max(this.openMaxOf.get(endpointId) ?? 0, open))
-  }
 }
 
 type StoreCall = Exclude<keyof Store, 'health'>
@@ -254,14 +177,14 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const catalogue = new Catalogue(store, notices)
   await catalogue.load()
   const wire = new ScriptedWire(settings.script ?? (() => answered(200)), time.steady)
+  const code = new ScriptedWire(settings.code ?? (() => ({ kind: 'handled' })), time.steady, 'handler')
   const logged: string[] = []
   const log = logInto(logged)
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue },
-    transport: wire,
+    ...{ store, catalogue, log, notices },
+    transport: new TransportSet([wire, code]),
     clock: time,
     random: () => 0.5,
-    ...{ log, notices },
     composeTest: () => {
       throw new Error('no try-outs here')
     },
@@ -279,9 +202,14 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   await replays.start()
   let stopped = false
   const bench: Bench = {
-    ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, logged, heard, folder },
+    ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, code, logged, heard, folder },
     async add(given) {
       const endpoint = anEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
+      await catalogue.put(endpoint)
+      return endpoint
+    },
+    async addHandler(given) {
+      const endpoint = aHandler({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
       await catalogue.put(endpoint)
       return endpoint
     },

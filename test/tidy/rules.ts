@@ -28,7 +28,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'upkeep/': ['core/', 'log.ts', ...PORTS, 'dispatch/'],
   'server/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'upkeep/', 'config.ts'],
   'cli/': [
-    ...['core/', 'log.ts', 'config.ts', 'app.ts', 'index.ts', 'server/client.ts'],
+    ...['core/', 'log.ts', 'config.ts', 'app.ts', 'library/', 'index.ts', 'server/client.ts'],
     // `simulate` reads a policy as the API does.
     ...['server/schemas.ts', 'server/retry-schema.ts', 'server/breaker-schema.ts'],
   ],
@@ -41,7 +41,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...['core/', 'intake/', 'store/', 'dispatch/', 'transports/', 'engines/', 'consumer/', 'shared-state/'],
     ...['upkeep/', 'server/', 'config.ts', 'log.ts', 'notices.ts'],
   ],
-  'index.ts': ['core/', 'app.ts', 'config.ts', ...PORTS],
+  // What embeds Posthorn: the same words as the REST API, so the same schemas.
+  'library/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'server/', 'config.ts', 'app.ts'],
+  'index.ts': ['core/', 'library/', 'app.ts', 'config.ts', ...PORTS],
 }
 
 /** Each driver has one home; what is not listed here may be used anywhere but in core. */
@@ -225,7 +227,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
 }
 
 function isCode({ path }: SourceFile): boolean {
-  return /^(?:src|test|bench|scripts)\/.*\.(?:ts|mjs)$/.test(path)
+  return /^(?:src|test|bench|scripts|examples)\/.*\.(?:ts|mjs)$/.test(path)
 }
 
 function isSource({ path }: SourceFile): boolean {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Pace } from '../../src/upkeep/pace.ts'
 
-/** Work whose pieces take a millisecond for every `perMs` rows. */
-async function run(rows: number, perMs: number, limits = { limitMin: 32, limitMax: 500 }) {
+/** Work whose pieces take a millisecond for every `perMs` rows, and the sync of the disk. */
+async function run(rows: number, perMs: number, limits = { limitMin: 32, limitMax: 500 }, syncMs = 0) {
   let now = 0
   const pieces: number[] = []
   const rests: number[] = []
@@ -18,7 +18,7 @@ async function run(rows: number, perMs: number, limits = { limitMin: 32, limitMa
   await pace.work(async (limit) => {
     pieces.push(limit)
     left -= limit
-    now += limit / perMs
+    now += syncMs + limit / perMs
     return left > 0 ? 'more' : 'done'
   })
   return { pieces, rests, workedMs: now }
@@ -32,10 +32,15 @@ test('pieces grow while they are quick, and never beyond the limit', async () =>
 
 test('pieces shrink when they are slow, and never below the limit', async () => {
   const { pieces } = await run(5_000, 5)
-  assert.ok(pieces.every((piece) => piece === 32))
+  assert.ok(pieces.every((piece) => piece >= 32 && piece <= 64))
   const middle = await run(20_000, 30)
-  // 4 ms are wanted: about 120 rows.
-  assert.ok(middle.pieces.slice(5).every((piece) => piece >= 32 && piece <= 128))
+  // 3 ms more than the quickest are wanted: about 120 rows.
+  assert.ok(middle.pieces.slice(5).every((piece) => piece >= 64 && piece <= 128))
+})
+
+test('a slow sync of the disk, which every write has to wait for, makes the pieces no smaller', async () => {
+  const { pieces } = await run(20_000, 10_000, { limitMin: 32, limitMax: 500 }, 25)
+  assert.equal(Math.max(...pieces), 500)
 })
 
 test('every piece but the last is followed by a rest four times as long, at most two seconds', async () => {

@@ -85,7 +85,7 @@ test('nothing younger than its rule is deleted, and everything older is', async 
   })
   const row = fc.record({ receivedAgoMs: ages, end: fc.option(end) })
   await fc.assert(
-    fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 40 }), async (rows) => {
+    fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 80 }), async (rows) => {
       const stage = await scene(t, { afterMs: 0 })
       const expected = new Map<string, boolean>()
       await Promise.all(
@@ -105,7 +105,7 @@ test('nothing younger than its rule is deleted, and everything older is', async 
       assert.equal(items.length, rows.length - gone)
       await stage.store.close()
     }),
-    { numRuns: 15 },
+    { numRuns: 6 },
   )
 })
 

@@ -28,7 +28,7 @@ export function malformed(message: string): Refusal {
 export const wrong: Refusal = {
   kind: 'refused',
   code: 'signature_wrong',
-  message: 'The signature does not match the request and any secret of this source.',
+  message: 'The signature fits no secret of this source.',
 }
 
 /** Why a signed time in seconds is not to be trusted; null when it is. */

@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
-import type { Backlog, Claim, ClaimAnswer, ClaimRequest, LeaseRenewal } from '../store.ts'
+import type { Backlog, Claim, ClaimAnswer, ClaimRequest, LeaseRenewal, PullBackRequest } from '../store.ts'
 import type { EndpointTable } from './endpoints.ts'
 import {
   type Cell,
@@ -59,8 +59,10 @@ export class ClaimWork {
       WHERE status = 'processing' AND due_at <= ? GROUP BY endpoint_no`)
     this.#renew = db.prepare(`UPDATE deliveries SET due_at = ? WHERE no = ? AND version = ? AND status = 'processing'`)
     this.#pullBack = db.prepare(`
-      UPDATE deliveries INDEXED BY deliveries_ready SET due_at = ?1, retry_after = min(retry_after, ?1), version = version + 1
-      WHERE endpoint_no = ?2 AND status = 'pending' AND due_at IS NOT NULL AND due_at > ?1`)
+      UPDATE deliveries INDEXED BY deliveries_ready SET version = version + 1, retry_after = min(retry_after, ?1),
+        due_at = CASE WHEN retry_after IS NULL THEN ?2 ELSE ?1 END
+      WHERE endpoint_no = ?3 AND status = 'pending' AND due_at IS NOT NULL AND due_at > min(?1, ?2)
+        AND due_at > CASE WHEN retry_after IS NULL THEN ?2 ELSE ?1 END`)
     this.#void = db.prepare(`
       UPDATE deliveries INDEXED BY deliveries_leased SET status = 'pending', version = version + 1,
         interruptions = interruptions + 1,
@@ -69,36 +71,25 @@ export class ClaimWork {
     for (const rows of [this.#ready, this.#lapsed, this.#named]) rows.setReturnArrays(true)
   }
 
-  run({ from, now, leaseEndsAt, limit, bytesMax }: ClaimRequest): ClaimAnswer {
-    const claims: Claim[] = []
-    let bytes = 0
-    const take = (row: readonly Cell[], lapsed: boolean): boolean => {
-      if (claims.length >= limit || (claims.length > 0 && bytes >= bytesMax)) return false
-      const claim = this.take(row, { leaseEndsAt, lapsed })
-      bytes += claim.event.body.length
-      claims.push(claim)
-      return true
-    }
+  run(request: ClaimRequest): ClaimAnswer {
+    const { from, now, limit } = request
+    const work = new WorkInHand(request, (row, lapsed) => this.take(row, { leaseEndsAt: request.leaseEndsAt, lapsed }))
     if ('deliveryIds' in from) {
       for (const id of from.deliveryIds) {
         const row = this.#named.get(numberOf('dlv', id), id, now) as unknown as Cell[] | undefined
-        if (row !== undefined) take(row, row[10] === 'processing')
+        if (row !== undefined) work.offer(row, row[10] === 'processing')
       }
-      return { claims, nextDueAt: null }
+      return { claims: work.take(), nextDueAt: null }
     }
     const { no } = this.#endpoints.find(from.endpointId)
-    for (const row of this.#lapsed.all(now, no, limit) as unknown as Cell[][]) if (!take(row, true)) break
-    if (claims.length < limit && (claims.length === 0 || bytes < bytesMax)) {
+    for (const row of this.#lapsed.all(now, no, limit) as unknown as Cell[][]) if (!work.offer(row, true)) break
+    if (work.hasRoom) {
       // Rows are read one by one, so that large bodies beyond the limit are never loaded.
-      const taken: Cell[][] = []
-      for (const row of this.#ready.iterate(no, now, limit - claims.length) as Iterable<unknown>) {
-        taken.push(row as Cell[])
-        bytes += ((row as Cell[])[deliveryCells + eventCells - 1] as Uint8Array).length
-        if (bytes >= bytesMax) break
+      for (const row of this.#ready.iterate(no, now, limit) as Iterable<unknown>) {
+        if (!work.offer(row as Cell[], false)) break
       }
-      for (const row of taken) claims.push(this.take(row, { leaseEndsAt, lapsed: false }))
     }
-    return { claims, nextDueAt: (this.#nextDue.get(no)?.due_at ?? null) as number | null }
+    return { claims: work.take(), nextDueAt: (this.#nextDue.get(no)?.due_at ?? null) as number | null }
   }
 
   /** Puts one row, read with `claimColumns`, under a lease. */
@@ -130,12 +121,48 @@ export class ClaimWork {
     }
   }
 
-  pullBack(endpointId: string, latestDueAt: number): number {
-    return Number(this.#pullBack.run(latestDueAt, this.#endpoints.find(endpointId).no).changes)
+  pullBack({ endpointId, latestDueAt, untriedDueAt }: PullBackRequest): number {
+    return Number(this.#pullBack.run(latestDueAt, untriedDueAt, this.#endpoints.find(endpointId).no).changes)
   }
 
   /** A new owner of the file voids the leases of the one before it. */
   voidLeases(): number {
     return Number(this.#void.run().changes)
+  }
+}
+
+/** What a claim is about to take, within its limits. Rows are taken when all were read: taking changes their index. */
+class WorkInHand {
+  readonly #request: ClaimRequest
+  readonly #take: (row: readonly Cell[], lapsed: boolean) => Claim
+  readonly #rows: (readonly [row: readonly Cell[], lapsed: boolean])[] = []
+  #bytes = 0
+  #isFull = false
+
+  constructor(request: ClaimRequest, take: (row: readonly Cell[], lapsed: boolean) => Claim) {
+    this.#request = request
+    this.#take = take
+  }
+
+  get hasRoom(): boolean {
+    const { limit, bytesMax } = this.#request
+    return !this.#isFull && this.#rows.length < limit && (this.#rows.length === 0 || this.#bytes < bytesMax)
+  }
+
+  /** Answers whether another may follow. */
+  offer(row: readonly Cell[], lapsed: boolean): boolean {
+    if (!this.hasRoom) return false
+    if (this.#request.suspectsAlone === true && (lapsed || (row[interruptionsAt] as number) > 0)) {
+      // It may have ended the process before: whatever is taken with it would be suspected too.
+      this.#isFull = true
+      if (this.#rows.length > 0) return false
+    }
+    this.#rows.push([row, lapsed])
+    this.#bytes += (row[deliveryCells + eventCells - 1] as Uint8Array).length
+    return this.hasRoom
+  }
+
+  take(): Claim[] {
+    return this.#rows.map(([row, lapsed]) => this.#take(row, lapsed))
   }
 }

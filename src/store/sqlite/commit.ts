@@ -34,7 +34,7 @@ export class Commit {
     this.#update = db.prepare(`
       UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
         retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
-        interruptions = 0
+        interruptions = CASE WHEN ?3 = 'pending' AND attempts = ?5 THEN interruptions ELSE 0 END
       WHERE no = ?1 AND version = ?2 - 1`)
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
@@ -126,6 +126,7 @@ export class Commit {
     const next = this.#next.get(endpoint_no, lane) as unknown as Cell[] | undefined
     if (next === undefined) return 'applied'
     const claimNext = row[changeAt.claimNext] as number | null
+    // It was never the head, so it was never in hand: it cannot be one that has to be claimed alone.
     if (claimNext !== null) return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
     const settledAt = row[changeAt.settledAt] as number
     this.#release.run(settledAt, next[0] as string, numberOf('dlv', next[0] as string))

@@ -23,6 +23,7 @@ type Gathered = {
 /** Dead letters by folded error, largest first. SQL sums up what is equal, so that only what differs is folded. */
 export function groupErrors(statements: Statements, { ways, rest }: Matching, limit: number): readonly ErrorGroup[] {
   const groups = new Map<string, Gathered>()
+  const fold = foldingOnce()
   for (const way of ways) {
     let after = 0
     for (;;) {
@@ -30,7 +31,7 @@ export function groupErrors(statements: Statements, { ways, rest }: Matching, li
       if (last === null) break
       const { sql, values } = all([...way.where, ...rest, ['d.no > ?', after], ['d.no <= ?', last]])
       for (const row of statements.rows(`${summary} FROM ${way.from} ${sql} GROUP BY 1, 2, 3`, values))
-        gather(groups, row)
+        gather(groups, row, fold)
       after = last
     }
   }
@@ -47,7 +48,7 @@ function endOfWindow(statements: Statements, { from, where }: Way, after: number
   return (statements.row(window, values)?.[0] ?? null) as number | null
 }
 
-function gather(groups: Map<string, Gathered>, row: readonly Cell[]): void {
+function gather(groups: Map<string, Gathered>, row: readonly Cell[], fold: (error: string) => string): void {
   const [error, reason, endpointNo, count, firstAt, lastAt, newestNo] = row as [
     string | null,
     Reason,
@@ -58,7 +59,7 @@ function gather(groups: Map<string, Gathered>, row: readonly Cell[]): void {
     number,
   ]
   // What ended without a try has no error; its reason says as much.
-  const folded = error === null ? reason : foldError(error)
+  const folded = error === null ? reason : fold(error)
   const name = groups.has(folded) || groups.size < groupsMax ? folded : otherErrors
   let group = groups.get(name)
   if (group === undefined) {
@@ -71,6 +72,17 @@ function gather(groups: Map<string, Gathered>, row: readonly Cell[]): void {
   group.newestNo = Math.max(group.newestNo, newestNo)
   group.endpoints.add(endpointNo)
   group.reasons.add(reason)
+}
+
+/** Errors that differ only in their numbers are folded once: a million of them would take half a minute otherwise. */
+function foldingOnce(): (error: string) => string {
+  const known = new Map<string, string>()
+  return (error) => {
+    const shape = error.replace(/\d+/g, '0')
+    const folded = known.get(shape) ?? foldError(error)
+    if (known.size < groupsMax) known.set(shape, folded)
+    return folded
+  }
 }
 
 function toGroup(statements: Statements, error: string, group: Gathered): ErrorGroup {

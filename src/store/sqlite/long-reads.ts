@@ -28,6 +28,7 @@ export type Measured = Readonly<{ matched: number; lastNo: number }>
 export class LongReader {
   readonly #statements: Statements
   readonly #file: string
+  #searched: Readonly<{ asked: string; after: number }> | null = null
 
   constructor(db: DatabaseSync, file: string) {
     this.#statements = new Statements(db)
@@ -42,11 +43,16 @@ export class LongReader {
     return groupErrors(this.#statements, matching(deadOnly(filter)), limit)
   }
 
-  /** The oldest dead letters that match. */
+  /**
+   * The oldest dead letters that match. Who asks again with the same filter has dealt with what was found before: the
+   * search goes on from there, and begins anew before it says that there is nothing.
+   */
   findDead({ filter, limit }: { filter: DeliveryFilter; limit: number }): readonly Found[] {
-    const span = { after: 0, last: Number.MAX_SAFE_INTEGER }
-    const bounds = { span, limit, looksMax: Number.POSITIVE_INFINITY }
-    const { keys } = walkMatching(this.#statements, matching(deadOnly(filter)), bounds)
+    const asked = JSON.stringify(filter)
+    const after = this.#searched?.asked === asked ? this.#searched.after : 0
+    const goneOn = this.#searchDead(filter, limit, after)
+    const keys = goneOn.length > 0 || after === 0 ? goneOn : this.#searchDead(filter, limit, 0)
+    this.#searched = { asked, after: keys.at(-1) ?? 0 }
     return keys.map((no) => {
       const row = this.#statements.row('SELECT version FROM deliveries WHERE no = ?', [no])
       return { no, version: (row?.[0] ?? 0) as number }
@@ -68,6 +74,12 @@ export class LongReader {
 
   stats(): StoreStats {
     return readStats(this.#statements, this.#file)
+  }
+
+  #searchDead(filter: DeliveryFilter, limit: number, after: number): readonly number[] {
+    const span = { after, last: Number.MAX_SAFE_INTEGER }
+    const bounds = { span, limit, looksMax: Number.POSITIVE_INFINITY }
+    return walkMatching(this.#statements, matching(deadOnly(filter)), bounds).keys
   }
 
   #lastNo(table: 'events' | 'deliveries'): number {

@@ -16,6 +16,7 @@ import type {
   ClaimRequest,
   Condition,
   LeaseRenewal,
+  PullBackRequest,
 } from '../store.ts'
 import type { Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
 import type { FailureMessage } from './failures.ts'
@@ -32,7 +33,7 @@ export type Calls = {
   claim: { request: ClaimRequest; answer: ClaimAnswer }
   renew: { request: readonly LeaseRenewal[]; answer: null }
   backlog: { request: number; answer: readonly Backlog[] }
-  pullBack: { request: { endpointId: string; latestDueAt: number }; answer: number }
+  pullBack: { request: PullBackRequest; answer: number }
   putEndpoint: { request: Endpoint; answer: null }
   removeEndpoint: { request: string; answer: null }
   listEndpoints: { request: null; answer: readonly Endpoint[] }

@@ -22,6 +22,7 @@ import type {
   EventSummary,
   LeaseRenewal,
   Page,
+  PullBackRequest,
   Store,
   StoreHealth,
 } from '../store.ts'
@@ -101,8 +102,8 @@ class SqliteStore implements Store {
     return this.#writer.call('backlog', now)
   }
 
-  pullBack(endpointId: string, latestDueAt: number): Promise<number> {
-    return this.#writer.call('pullBack', { endpointId, latestDueAt })
+  pullBack(request: PullBackRequest): Promise<number> {
+    return this.#writer.call('pullBack', request)
   }
 
   async putEndpoint(endpoint: Endpoint): Promise<void> {

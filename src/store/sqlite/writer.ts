@@ -7,6 +7,7 @@ import { ClaimWork } from './claim.ts'
 import { Commit } from './commit.ts'
 import { EndpointTable } from './endpoints.ts'
 import { isStorageCode, openingFailure, toMessage } from './failures.ts'
+import { FileWatch } from './file-watch.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
 import { Registry } from './registry.ts'
@@ -129,7 +130,7 @@ function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, re
     claim: (request) => claims.run(request),
     renew: (leases) => claims.renew(leases),
     backlog: (now) => claims.backlog(now),
-    pullBack: ({ endpointId, latestDueAt }) => claims.pullBack(endpointId, latestDueAt),
+    pullBack: (request) => claims.pullBack(request),
     putEndpoint: (endpoint) => endpoints.put(endpoint),
     removeEndpoint: (id) => endpoints.remove(id),
     listEndpoints: () => endpoints.list(),
@@ -194,13 +195,17 @@ function answer(message: BatchAnswer): void {
 
 try {
   const writer = openThisFile()
+  const watch = new FileWatch(file)
   port.on('message', (message: BatchMessage | 'close') => {
     if (message === 'close') {
       writer.close()
       port.close()
       return
     }
-    answer({ kind: 'done', ...writer.runBatch(message) })
+    const result = writer.runBatch(message)
+    // Ends the thread, and with it the store: nobody gets an answer for what went nowhere.
+    watch.check()
+    answer({ kind: 'done', ...result })
     writer.keepLogShort()
   })
   answer({ kind: 'ready', lastNumber: writer.lastNumber() })

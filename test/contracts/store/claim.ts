@@ -132,8 +132,17 @@ export function claimContract(promise: Promised): void {
 
   promise('pulls due times of a clock that ran ahead back', async (store) => {
     const endpoint = await withEndpoint(store)
-    await store.append([anArrival(endpoint, { delivery: { dueAt: t0 + 1e9 } }), anArrival(endpoint)])
-    assert.equal(await store.pullBack(endpoint.id, t0 + 10), 1)
-    assert.equal((await claimDue(store, endpoint, { now: t0 + 10 })).claims.length, 2)
+    const at = (dueAt: number) => anArrival(endpoint, { delivery: { dueAt } })
+    await store.append([at(t0), at(t0 + 1e9), at(t0 + 5)])
+    const tried = (await claimDue(store, endpoint, { limit: 1 })).claims[0]!
+    await store.commit([{ to: retryAt(tried.delivery, t0 + 1e9), attempt: null, claimNext: null }])
+    const request = { endpointId: endpoint.id, latestDueAt: t0 + 1_000, untriedDueAt: t0 + 10 }
+    assert.equal(await store.pullBack(request), 2)
+    assert.equal(await store.pullBack(request), 0)
+    assert.equal((await claimDue(store, endpoint, { now: t0 + 10 })).claims.length, 2, 'what no failure put off')
+    assert.deepEqual((await claimDue(store, endpoint, { now: t0 + 999 })).claims, [])
+    const last = only((await claimDue(store, endpoint, { now: t0 + 1_000 })).claims)
+    assert.equal(last.delivery.id, tried.delivery.id)
+    assert.equal(last.delivery.retryAfter, t0 + 1_000)
   })
 }

@@ -77,6 +77,21 @@ export function deadLetterContract(promise: Promised): void {
     assert.equal(await store.discard({}, 10), 0)
   })
 
+  promise('discards what became a dead letter after a newer one was discarded', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const [older, newer] = [anArrival(endpoint), anArrival(endpoint)]
+    await store.append([older, newer])
+    const fail = async ({ deliveries }: typeof older) => {
+      const from = { deliveryIds: [deliveries[0]!.id] }
+      await store.commit([ended(only((await claimDue(store, endpoint, { from })).claims))])
+    }
+    await fail(newer)
+    assert.equal(await store.discard({}, 1), 1)
+    await fail(older)
+    assert.equal(await store.discard({}, 1), 1)
+    assert.equal(await store.discard({}, 1), 0)
+  })
+
   promise('discard only touches dead letters that match, whatever there is', async (store) => {
     const endpoints = [await withEndpoint(store), await withEndpoint(store)]
     const facts = fc.record({

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { aNewDelivery, anArrival, anEvent, t0 } from '../../support/builders.ts'
-import { claimDue, only, type Promised, withEndpoint } from './promises.ts'
+import { claimDue, ended, only, type Promised, withEndpoint } from './promises.ts'
 
 export function recordContract(promise: Promised): void {
   promise('pages through everything once, newest first', async (store) => {
@@ -55,6 +55,44 @@ export function recordContract(promise: Promised): void {
         item.size,
       ]),
       [[one, 1, first.event.body.length]],
+    )
+  })
+
+  promise('filters by several statuses, by ids and by what is left out, in one order', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrivals = Array.from({ length: 6 }, () => anArrival(endpoint))
+    await store.append(arrivals)
+    const ids = arrivals.map(({ deliveries }) => deliveries[0]!.id)
+    const ends = [{}, { status: 'dead_letter', reason: 'expired' }, { reason: 'cancelled' }, { status: 'delivered' }]
+    const { claims } = await claimDue(store, endpoint, { limit: 5 })
+    await store.commit(claims.slice(0, 4).map((claim, index) => ended(claim, ends[index] as object)))
+    const found = async (query: object) => {
+      const { items } = await store.listDeliveries({ limit: 10, ...query })
+      return items.map(({ delivery }) => ids.indexOf(delivery.id))
+    }
+    assert.deepEqual(await found({ statuses: ['failed', 'dead_letter'] }), [2, 1, 0])
+    assert.deepEqual(await found({ statuses: ['failed', 'dead_letter'], endpointId: endpoint.id, limit: 2 }), [2, 1])
+    assert.deepEqual(await found({ statuses: ['failed', 'failed'] }), [2, 0])
+    assert.deepEqual(await found({ statuses: ['pending', 'processing', 'dead_letter'] }), [5, 4, 1])
+    assert.deepEqual(await found({ statuses: ['delivered', 'pending'] }), [5, 3])
+    assert.deepEqual(await found({ statuses: ['delivered', 'pending'], endpointId: endpoint.id }), [5, 3])
+    assert.deepEqual(await found({ statuses: [] }), [])
+    assert.deepEqual(await found({ exceptReasons: ['cancelled', 'expired'] }), [5, 4, 3, 0])
+    assert.deepEqual(await found({ ids: [ids[4], ids[0], 'dlv_nonsense'] }), [4, 0])
+    assert.deepEqual(await found({ ids: [ids[4], ids[0]], statuses: ['failed'] }), [0])
+    const page = await store.listDeliveries({ limit: 2, statuses: ['failed', 'dead_letter'] })
+    assert.deepEqual(await found({ statuses: ['failed', 'dead_letter'], cursor: page.next }), [0])
+  })
+
+  promise('shows how a source took an event in', async (store) => {
+    const request = { source: 'main', method: 'POST', query: 'a=1', headers: { 'x-github-event': 'push' } }
+    const [taken, sent] = [anEvent({ request }), anEvent()]
+    await store.append([taken, sent].map((event) => ({ event, idempotency: null, deliveries: [] })))
+    assert.deepEqual((await store.getEvent(taken.id))?.request, request)
+    const { items } = await store.listEvents({ limit: 10 })
+    assert.deepEqual(
+      items.map((item) => item.request),
+      [null, request],
     )
   })
 

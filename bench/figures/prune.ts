@@ -1,0 +1,102 @@
+import { DatabaseSync } from 'node:sqlite'
+import { closedPort, prepare } from '../backlog.ts'
+import { type Bench, type Figure, type Trial, trial } from '../bench.ts'
+import { until } from '../clock.ts'
+import { Posthorn } from '../posthorn.ts'
+import { number } from '../report.ts'
+import { median } from '../statistics.ts'
+import { settled } from '../usage.ts'
+
+const perSecond = 200
+const secondsPerRun = 5
+const runsMax = 60
+const restMsMax = 60_000
+const dayMs = 86_400_000
+
+/** Figure 11: upkeep deletes a million old deliveries, and what a healthy endpoint notices of it. */
+export const prune: Figure = {
+  name: 'prune',
+  title: 'p99 of a healthy endpoint while upkeep deletes old deliveries',
+  async measure(bench) {
+    const old = bench.quick ? 50_000 : 1_000_000
+    const { folder, file } = await prepare(bench, { parkedUrl: await closedPort(), parked: old })
+    makeOld(file)
+    // Upkeep begins by itself, when the runs without it are over.
+    const afterS = bench.quick ? 45 : 240
+    const env = { POSTHORN_UPKEEP_AFTER: `${afterS}s` }
+    const posthorn = await Posthorn.start(bench.rig, { folder, title: 'posthorn', env })
+    await openLoop(bench, posthorn, 2)
+    const before: Trial[] = []
+    for (let run = 0; run < (bench.quick ? 2 : 6); run++) before.push(await openLoop(bench, posthorn, secondsPerRun))
+    await settled(posthorn.pid, restMsMax)
+    const early = await posthorn.upkeep()
+    if (early.running || early.last !== null) throw new Error('upkeep began before the runs without it were over')
+    await until('upkeep', (afterS + 30) * 1_000, async () => (await posthorn.upkeep()).running)
+    const during: Trial[] = []
+    while ((await posthorn.upkeep()).running && during.length < runsMax) {
+      during.push(await openLoop(bench, posthorn, secondsPerRun))
+    }
+    const { last } = await posthorn.upkeep()
+    if (last === null || last.deliveries < old) throw new Error(`${last?.deliveries} of ${old} deliveries were deleted`)
+    if (during.length === 0) throw new Error('upkeep was over before anything could be measured')
+    await posthorn.stop()
+    return judge({ before, during, old, tookS: last.tookMs / 1_000, pagesFreed: last.pagesFreed })
+  },
+}
+
+/** Every parked delivery as if it had been delivered a month ago. */
+function makeOld(file: string): void {
+  const db = new DatabaseSync(file)
+  db.exec(`
+    UPDATE events SET received_at = received_at - ${30 * dayMs} WHERE type = 'bench.parked';
+    UPDATE deliveries SET status = 'delivered', attempts = 1, tries_in_budget = 1, due_at = NULL,
+      received_at = received_at - ${30 * dayMs}, settled_at = received_at - ${30 * dayMs}, last_attempt_at = received_at - ${30 * dayMs}
+    WHERE status = 'pending'`)
+  db.close()
+}
+
+function openLoop(bench: Bench, server: Posthorn, seconds: number): Promise<Trial> {
+  const loop = { kind: 'open', perSecond } as const
+  return trial(bench, server, { events: perSecond * seconds, connections: 64, loop, delivered: true })
+}
+
+type Measured = Readonly<{
+  before: readonly Trial[]
+  during: readonly Trial[]
+  old: number
+  tookS: number
+  pagesFreed: number
+}>
+
+function judge({ before, during, old, tookS, pagesFreed }: Measured) {
+  const p99 = (trials: readonly Trial[]) => trials.map((each) => each.arrivalMs?.p99 ?? Number.NaN)
+  const beyond = median(p99(during)) / Math.max(...p99(before))
+  const row = (title: string, trials: readonly Trial[]) => [
+    title,
+    p99(trials).slice(0, 10).map(number).join(' '),
+    number(median(p99(trials))),
+    number(median(trials.map((each) => each.arrivalMs?.p50 ?? Number.NaN))),
+  ]
+  return {
+    tables: [
+      {
+        columns: ['healthy endpoint', 'arrival p99 ms of each run', 'median', 'arrival p50 ms'],
+        rows: [row('without upkeep', before), row(`while ${number(old)} are deleted`, during)],
+      },
+    ],
+    verdicts: [
+      {
+        what: 'median p99 during upkeep / worst p99 without (beyond the A/A spread)',
+        value: beyond,
+        wanted: 'at most' as const,
+        must: 1.5,
+        goal: 1.2,
+        unit: '',
+      },
+    ],
+    notes: [
+      `Open loop, ${perSecond}/s. ${number(old)} events with a delivery each were deleted in ${number(tookS)} s, and ${number(pagesFreed)} pages given back; median / median is ${number(median(p99(during)) / median(p99(before)))}.`,
+    ],
+    data: { before, during, tookS, beyond, pagesFreed },
+  }
+}

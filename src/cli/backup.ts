@@ -1,0 +1,54 @@
+import type { Command } from 'commander'
+import { type ConfigFlags, configFrom, withConfigFlags } from './config-flags.ts'
+import { counted, type Format, printItem, withFormat } from './output.ts'
+import { openProgress } from './progress.ts'
+import type { Terminal } from './terminal.ts'
+
+type BackupOptions = Readonly<{ output: Format; withKey?: boolean }>
+
+const mib = 1024 * 1024
+
+export function addBackup(program: Command, terminal: Terminal): void {
+  const backup = program
+    .command('backup')
+    .argument('<file>', 'where the copy goes; it must not exist yet')
+    .description('copy the database, whether a server runs on it or not')
+    .option('--with-key', 'copy the encryption key too, to <file>.key')
+    .addHelpText('after', '\nThe copy is consistent, read through and on disk when the command ends.')
+  withFormat(withConfigFlags(backup)).action((target: string, options: BackupOptions) =>
+    runBackup(target, options, terminal),
+  )
+}
+
+async function runBackup(target: string, options: BackupOptions, terminal: Terminal): Promise<void> {
+  const { output, withKey = false, ...flags } = options
+  const config = await configFrom(flags as ConfigFlags, terminal)
+  const { backupDatabase } = await import('../app.ts')
+  const progress = openProgress(terminal, { label: 'MiB copied', total: null })
+  const report = await backupDatabase(config, target, {
+    withKey,
+    onProgress: (bytes) => progress.update(Math.floor(bytes / mib)),
+  }).finally(() => progress.end())
+  const { key, ...copied } = report
+  const item = { file: target, ...copied, keyFile: key.kind === 'copied' ? key.file : null }
+  if (output === 'table') terminal.print(target)
+  else printItem(terminal, output, item)
+  const size = `${Math.max(1, Math.round(report.bytes / mib)).toLocaleString('en')} MiB`
+  const what = `${counted(report.events, 'event')} and ${counted(report.deliveries, 'delivery')}`
+  terminal.say(`copied ${what} (${size}), and read the copy through`)
+  terminal.say(advice(key))
+}
+
+type Key = Awaited<ReturnType<typeof import('../app.ts').backupDatabase>>['key']
+
+/** A copy without its key is a copy without its secrets: nobody should find that out when they need it. */
+function advice(key: Key): string {
+  switch (key.kind) {
+    case 'copied':
+      return `${key.file} opens it: keep both, and not in the same place`
+    case 'left':
+      return `signing secrets in it can be read only with ${key.file}: keep a copy of that too (--with-key), elsewhere`
+    case 'given':
+      return 'signing secrets in it can be read only with POSTHORN_ENCRYPTION_KEY: keep a copy of that too, elsewhere'
+  }
+}

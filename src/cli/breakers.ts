@@ -1,0 +1,63 @@
+import { type Command, Option } from 'commander'
+import { ApiClient } from '../server/client.ts'
+import { pageOf, rowOf } from './answers.ts'
+import { clientSettings } from './client-settings.ts'
+import {
+  type Column,
+  type Format,
+  instantText,
+  ListPrinter,
+  printItem,
+  type Row,
+  textOf,
+  withFormat,
+} from './output.ts'
+import type { Colour, Terminal } from './terminal.ts'
+
+export function addBreakers(program: Command, terminal: Terminal): void {
+  const breakers = program.command('breakers').description('see what keeps endpoints from being tried, and end it')
+  const list = breakers
+    .command('list')
+    .description('list the breaker and the hold of every endpoint')
+    .addOption(new Option('--state <state>', 'only these').choices(['closed', 'open', 'half_open']))
+    .option('--tenant <name>', 'only of this tenant')
+  withFormat(list).action(async ({ output, ...query }: { output: Format; state?: string; tenant?: string }) => {
+    const printer = new ListPrinter(terminal, output, columns(terminal))
+    printer.add(pageOf(await new ApiClient(clientSettings(terminal.env)).get('/v1/breakers', query)).items)
+    printer.end('no endpoint matches')
+  })
+  const reset = breakers
+    .command('reset')
+    .description('close the breaker and end the hold now; what waits is let go at a ramp')
+    .argument('<endpoint>', 'ep_…')
+  withFormat(reset).action(async (id: string, { output }: { output: Format }) => {
+    const client = new ApiClient(clientSettings(terminal.env))
+    const breaker = rowOf(await client.post(`/v1/breakers/${encodeURIComponent(id)}/reset`))
+    if (output === 'table') terminal.say(`the breaker of ${id} is ${textOf(breaker.state)}`)
+    else printItem(terminal, output, breaker)
+  })
+}
+
+function columns(terminal: Terminal): readonly Column[] {
+  return [
+    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
+    { title: 'STATE', show: ({ state }) => textOf(state), colour: stateColour },
+    { title: 'UNTIL', show: ({ until }) => instantText(terminal, until) },
+    { title: 'FAILURES', show: ({ failures }) => textOf(failures) },
+    { title: 'HELD UNTIL', show: ({ heldUntil }) => instantText(terminal, heldUntil) },
+    { title: 'FAILING SINCE', show: ({ failingSince }) => instantText(terminal, failingSince) },
+    { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
+  ]
+}
+
+function stateColour({ state }: Row): Colour | null {
+  switch (state) {
+    case 'closed':
+      return 'green'
+    case 'open':
+      return 'red'
+    case 'half_open':
+      return 'yellow'
+  }
+  return null
+}

@@ -1,0 +1,88 @@
+import { type Command, Option } from 'commander'
+import { ApiClient } from '../server/client.ts'
+import { rowOf, rowsOf } from './answers.ts'
+import { clientSettings } from './client-settings.ts'
+import { confirm } from './confirm.ts'
+import { type DeadLetterFlags, filterOf, withDeadLetterFlags, withIds } from './dead-letter-flags.ts'
+import { deliveryColumns, showDelivery } from './deliveries.ts'
+import { CommandFailed, UsageError } from './failure.ts'
+import { type ListOptions, printPages, withPaging } from './listing.ts'
+import { type Column, counted, type Format, instantText, ListPrinter, printItem, textOf, withFormat } from './output.ts'
+import { type JobFlags, printPreview, startReplay, withJobFlags } from './replays.ts'
+import type { Terminal } from './terminal.ts'
+
+type Discarding = DeadLetterFlags & Readonly<{ all?: boolean; dryRun?: boolean; yes?: boolean; output: Format }>
+type Listing = DeadLetterFlags & ListOptions & Readonly<{ group?: 'error' }>
+
+export function addDlq(program: Command, terminal: Terminal): void {
+  const dlq = program.command('dlq').description('see, bring back or delete dead letters')
+  const list = withDeadLetterFlags(dlq.command('list').description('list dead letters, newest first'))
+  list.addOption(new Option('--group <by>', 'what went wrong how often, instead of each one').choices(['error']))
+  withFormat(withPaging(list)).action((options: Listing) => listDeadLetters(terminal, options))
+
+  const show = dlq.command('show').description('show a dead letter and every attempt').argument('<id>', 'dlv_…')
+  withFormat(show).action((id: string, { output }: { output: Format }) => showDelivery(terminal, id, output))
+
+  const replay = dlq
+    .command('replay')
+    .description('bring dead letters back: a job that goes on by itself, see posthorn replays')
+  withFormat(withJobFlags(withIds(withDeadLetterFlags(replay)))).action((flags: DeadLetterFlags & JobFlags) =>
+    startReplay(terminal, { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter' }, flags),
+  )
+
+  const discard = dlq
+    .command('discard')
+    .description('delete dead letters for good')
+    .option('--all', 'every dead letter there is')
+    .option('--dry-run', 'only say what would be deleted')
+    .option('--yes', 'do not ask')
+  withFormat(withIds(withDeadLetterFlags(discard))).action((flags: Discarding) => discardDeadLetters(terminal, flags))
+}
+
+async function listDeadLetters(terminal: Terminal, options: Listing): Promise<void> {
+  const client = new ApiClient(clientSettings(terminal.env))
+  const { status, endpoint, type, tenant, reason, error, since: from, until: to } = options
+  const query = { status, endpoint, type, tenant, reason, error, from, to }
+  const whenEmpty = 'no dead letter matches'
+  if (options.group === undefined) {
+    const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'RETRY')
+    await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, whenEmpty })
+    return
+  }
+  if (options.all || options.cursor !== undefined) {
+    throw new UsageError('Groups come in one page: leave --all and --cursor out, or say --limit.')
+  }
+  const answer = rowOf(await client.get('/v1/dead-letters', { ...query, group: 'error', limit: options.limit }))
+  const printer = new ListPrinter(terminal, options.output, groupColumns(terminal))
+  printer.add(rowsOf(answer.groups))
+  printer.end(whenEmpty)
+}
+
+function groupColumns(terminal: Terminal): readonly Column[] {
+  return [
+    { title: 'COUNT', show: ({ count }) => textOf(count) },
+    { title: 'ERROR', show: ({ error }) => textOf(error) },
+    { title: 'REASONS', show: ({ reasons }) => textOf(reasons) },
+    { title: 'ENDPOINTS', show: ({ endpoints }) => textOf(endpoints) },
+    { title: 'FIRST', show: ({ first }) => instantText(terminal, first) },
+    { title: 'LAST', show: ({ last }) => instantText(terminal, last) },
+    { title: 'SAMPLE', show: ({ sample }) => textOf(sample) },
+  ]
+}
+
+async function discardDeadLetters(terminal: Terminal, flags: Discarding): Promise<void> {
+  const client = new ApiClient(clientSettings(terminal.env))
+  const filter = filterOf(flags)
+  const isEmpty = Object.keys(filter).length === 0
+  if (isEmpty && !flags.all) throw new UsageError('Say which ones, such as --reason cancelled, or --all.')
+  if (!isEmpty && flags.all) throw new UsageError('--all means every dead letter: leave it or the other flags out.')
+  const body = isEmpty ? { all: true } : { filter }
+  const path = '/v1/dead-letters/discard'
+  const preview = rowOf(await client.post(path, { ...body, dryRun: true }))
+  if (flags.dryRun) return printPreview(terminal, flags.output, preview, 'dead letter', 'would be deleted')
+  const question = `delete ${counted(Number(preview.matched), 'dead letter')} for good?`
+  if (!(await confirm(terminal, question, { yes: flags.yes === true }))) throw new CommandFailed('nothing was deleted')
+  const answer = rowOf(await client.post(path, body))
+  if (flags.output === 'table') terminal.say(`${counted(Number(answer.discarded), 'dead letter')} deleted`)
+  else printItem(terminal, flags.output, answer)
+}

@@ -1,0 +1,126 @@
+import { createServer } from 'node:net'
+import type { Check } from '../app.ts'
+import type { Config } from '../config.ts'
+import type { ClientSettings } from '../server/client.ts'
+import { isRow } from './answers.ts'
+
+const answerMsMax = 3_000
+/** A sane clock is in here. */
+const years = { first: 2024, last: 2100 }
+const clockMsWarn = 5_000
+/** Receivers refuse a signature whose time is further off. */
+const clockMsFail = 300_000
+
+export function checkClock(now: number, serverAt: number | null): Check {
+  const check = 'clock'
+  const found = new Date(now).toISOString()
+  const year = new Date(now).getUTCFullYear()
+  const advice = 'set the clock of this machine, and let it be kept by NTP: signatures and retention depend on it'
+  if (year < years.first || year > years.last) return { check, status: 'fail', found, advice }
+  if (serverAt === null) return { check, status: 'ok', found, advice: null }
+  const apartMs = Math.abs(now - serverAt)
+  const apart = `${found}, ${Math.round(apartMs / 1000)} s from the server's`
+  if (apartMs > clockMsFail) return { check, status: 'fail', found: apart, advice }
+  if (apartMs > clockMsWarn) return { check, status: 'warn', found: apart, advice }
+  return { check, status: 'ok', found: `${found}, the server agrees`, advice: null }
+}
+
+export type ServerFindings = Readonly<{ isUp: boolean; dateAt: number | null; checks: readonly Check[] }>
+
+/** Asks the server that the other commands speak to. */
+export async function checkServer({ url, apiKey }: ClientSettings, version: string): Promise<ServerFindings> {
+  const health = await ask(`${url}/healthz`, null)
+  if (health === null) {
+    const advice = 'start it with `posthorn start`, or set POSTHORN_URL to where it is'
+    const check: Check = { check: 'server', status: 'warn', found: `nothing answers at ${url}`, advice }
+    return { isUp: false, dateAt: null, checks: [check] }
+  }
+  const { date, body } = health
+  const dateAt = date === null ? null : Date.parse(date)
+  if (body?.status !== 'ok') {
+    const found = `what answers at ${url} is no Posthorn`
+    const advice = 'set POSTHORN_URL to where Posthorn is'
+    return { isUp: false, dateAt, checks: [{ check: 'server', status: 'fail', found, advice }] }
+  }
+  const checks = [versionCheck(url, String(body.version), version), await readyCheck(url), await keyCheck(url, apiKey)]
+  return { isUp: true, dateAt, checks }
+}
+
+function versionCheck(url: string, theirs: string, ours: string): Check {
+  const found = `Posthorn ${theirs} answers at ${url}`
+  if (theirs === ours) return { check: 'server', status: 'ok', found, advice: null }
+  return { check: 'server', status: 'warn', found, advice: `this command is version ${ours}: bring both to the same` }
+}
+
+async function readyCheck(url: string): Promise<Check> {
+  const check = 'readiness'
+  const ready = await ask(`${url}/readyz`, null)
+  const reasons = Array.isArray(ready?.body?.reasons) ? ready.body.reasons.join(' ') : ''
+  if (ready?.status !== 200) {
+    return { check, status: 'fail', found: 'not ready', advice: reasons || 'look into the log of the server' }
+  }
+  if (ready.body?.paused !== true)
+    return { check, status: 'ok', found: 'events are taken in and delivered', advice: null }
+  const advice = 'when it may deliver again: posthorn dispatch resume'
+  return { check, status: 'warn', found: 'all delivery is paused', advice }
+}
+
+async function keyCheck(url: string, apiKey: string | null): Promise<Check> {
+  const check = 'API key'
+  const answer = await ask(`${url}/v1/endpoints`, apiKey)
+  if (answer?.status === 401) {
+    const found = apiKey === null ? 'the server wants a key' : 'the server does not know this key'
+    return { check, status: 'fail', found, advice: 'set POSTHORN_API_KEY to a key of this server' }
+  }
+  if (answer === null || answer.status >= 500) {
+    return { check, status: 'warn', found: 'the server did not answer', advice: 'look into the log of the server' }
+  }
+  const found = apiKey === null ? 'none is needed on this machine' : 'the server knows it'
+  return { check, status: 'ok', found, advice: null }
+}
+
+type Asked = Readonly<{ status: number; date: string | null; body: Readonly<Record<string, unknown>> | null }>
+
+/** null: no answer at all. */
+async function ask(url: string, apiKey: string | null): Promise<Asked | null> {
+  try {
+    const headers: Record<string, string> = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(answerMsMax), redirect: 'manual' })
+    const text = await response.text()
+    return { status: response.status, date: response.headers.get('date'), body: objectIn(text) }
+  } catch {
+    return null
+  }
+}
+
+function objectIn(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRow(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+/** Whether the server could listen where it is told to; if one is up, it does so already. */
+export async function checkPorts({ host, port, publicHost, publicPort }: Config, isUp: boolean): Promise<Check[]> {
+  if (isUp) return []
+  const checks = [await checkPort('port', host, port)]
+  if (publicPort !== null) checks.push(await checkPort('public port', publicHost, publicPort))
+  return checks
+}
+
+async function checkPort(check: string, host: string, port: number): Promise<Check> {
+  const problem = await listeningProblem(host, port)
+  if (problem === null) return { check, status: 'ok', found: `${host}:${port} is free`, advice: null }
+  const advice = 'stop what listens there, or choose another with --port and --host'
+  return { check, status: 'fail', found: `cannot listen on ${host}:${port}: ${problem}`, advice }
+}
+
+function listeningProblem(host: string, port: number): Promise<string | null> {
+  const { promise, resolve } = Promise.withResolvers<string | null>()
+  const server = createServer()
+  server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+  server.listen({ host, port }, () => server.close(() => resolve(null)))
+  return promise
+}

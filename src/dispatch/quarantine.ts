@@ -1,0 +1,97 @@
+import type { Claim } from '../store/store.ts'
+import type { EndpointWork } from './endpoint-work.ts'
+
+/** A delivery in flight at this many crashes is taken for their cause. */
+export const crashesMax = 3
+
+/** What is to become of a claim: run among others, run with no other handler beside it, later, or not at all. */
+export type Judgement = 'run' | 'run_alone' | 'later' | 'crashed'
+
+export type Suspect = Readonly<{ work: EndpointWork; deliveryId: string }>
+
+/**
+ * Handlers run in our own process and can end it. Whatever was in memory at a crash is suspect, and runs alone next
+ * time: no other handler runs beside it and nothing more is claimed for one, so that a second crash is counted against
+ * it and against no other suspect. Other kinds of endpoints go on as ever.
+ */
+export class Quarantine {
+  readonly #look: (work: EndpointWork) => void
+  readonly #fetch: (suspect: Suspect) => Promise<void>
+  /** Handlers that run, or whose outcomes wait for the disk. */
+  #running = 0
+  /** The delivery of the suspect in hand. */
+  #alone: string | null = null
+  /** Suspects that were given back until nothing else runs, in their order. */
+  readonly #later: Suspect[] = []
+  #fetching = false
+  /** Endpoints that wanted to claim meanwhile. */
+  readonly #held = new Set<EndpointWork>()
+
+  /** `fetch` claims a suspect by its name and hands it over; `look` lets an endpoint go on. */
+  constructor(look: (work: EndpointWork) => void, fetch: (suspect: Suspect) => Promise<void>) {
+    this.#look = look
+    this.#fetch = fetch
+  }
+
+  judge(work: EndpointWork, claim: Claim): Judgement {
+    if (work.endpoint.kind !== 'handler' || claim.interruptions === 0) return 'run'
+    if (claim.interruptions >= crashesMax) return 'crashed'
+    if (this.#alone !== null || this.#running > 0) {
+      this.#later.push({ work, deliveryId: claim.delivery.id })
+      return 'later'
+    }
+    this.#alone = claim.delivery.id
+    return 'run_alone'
+  }
+
+  /** Whether this endpoint's next try must not start now. */
+  bars(work: EndpointWork): boolean {
+    if (work.endpoint.kind !== 'handler' || !this.#active) return false
+    return this.#alone === null || work.urgent[0]?.delivery.id !== this.#alone
+  }
+
+  /** Whether nothing more may be brought into memory for this endpoint; it is looked at again when it may. */
+  holds(work: EndpointWork): boolean {
+    if (work.endpoint.kind !== 'handler' || !this.#active) return false
+    this.#held.add(work)
+    return true
+  }
+
+  started(work: EndpointWork): void {
+    if (work.endpoint.kind === 'handler') this.#running += 1
+  }
+
+  /** Its outcome is on disk. */
+  ended(work: EndpointWork, claim: Claim): void {
+    if (work.endpoint.kind !== 'handler') return
+    this.#running -= 1
+    this.letGo(claim)
+  }
+
+  /** It is in hand no more. */
+  letGo(claim: Claim): void {
+    if (this.#alone === claim.delivery.id) this.#alone = null
+    else if (this.#later.length === 0) return
+    this.#goOn()
+  }
+
+  get #active(): boolean {
+    return this.#alone !== null || this.#later.length > 0 || this.#fetching
+  }
+
+  #goOn(): void {
+    if (this.#alone !== null || this.#running > 0 || this.#fetching) return
+    const next = this.#later.shift()
+    if (next === undefined) {
+      const held = [...this.#held]
+      this.#held.clear()
+      for (const work of held) this.#look(work)
+      return
+    }
+    this.#fetching = true
+    this.#fetch(next).finally(() => {
+      this.#fetching = false
+      this.#goOn()
+    })
+  }
+}

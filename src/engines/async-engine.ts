@@ -1,0 +1,138 @@
+import { thrownOf } from '../core/handler-errors.ts'
+import type { Engine, HandlerContext, Run, Task } from './engine.ts'
+import type { Watchdog } from './watchdog.ts'
+
+export type AsyncEngineParts = Readonly<{
+  /** Told of every run, so that it can name who blocks the event loop. */
+  watchdog: Watchdog
+  now?: () => number
+}>
+
+/** Runs handlers on our own event loop: as light as a function call, and as good a neighbour as its code is. */
+export class AsyncEngine implements Engine {
+  readonly #watchdog: Watchdog
+  readonly #now: () => number
+  /** Runs by the signal that ends them. Thousands share one, which gets a single listener. */
+  readonly #runs = new WeakMap<AbortSignal, Set<AsyncRun>>()
+
+  constructor({ watchdog, now = () => performance.now() }: AsyncEngineParts) {
+    this.#watchdog = watchdog
+    this.#now = now
+  }
+
+  run(task: Task, signal: AbortSignal): Promise<Run> {
+    if (signal.aborted) return Promise.resolve({ kind: 'interrupted' })
+    const runs = this.#runsOf(signal)
+    return new Promise((resolve) => {
+      const run: AsyncRun = new AsyncRun(task, this.#now, (answer) => {
+        runs.delete(run)
+        resolve(answer)
+      })
+      runs.add(run)
+      run.start(this.#watchdog)
+    })
+  }
+
+  stop(): Promise<void> {
+    return this.#watchdog.stop()
+  }
+
+  #runsOf(signal: AbortSignal): Set<AsyncRun> {
+    const known = this.#runs.get(signal)
+    if (known !== undefined) return known
+    const runs = new Set<AsyncRun>()
+    this.#runs.set(signal, runs)
+    signal.addEventListener('abort', () => {
+      for (const run of [...runs]) run.interrupt()
+    })
+    return runs
+  }
+}
+
+/** One run; answers once, whatever comes first. What comes later is heard and dropped. */
+class AsyncRun {
+  readonly #task: Task
+  readonly #now: () => number
+  readonly #answer: (run: Run) => void
+  readonly #startedAt: number
+  #deadline: NodeJS.Timeout | null = null
+  #isOver = false
+  /** Resolves when the handler has settled; there is one only after the deadline. */
+  #settled: PromiseWithResolvers<void> | null = null
+  /** Made when it is asked for: most handlers never look at it. */
+  #controller: AbortController | null = null
+
+  constructor(task: Task, now: () => number, answer: (run: Run) => void) {
+    this.#task = task
+    this.#now = now
+    this.#answer = answer
+    this.#startedAt = now()
+  }
+
+  start(watchdog: Watchdog): void {
+    const { name, handler, event, timeoutMs } = this.#task
+    const context = new RunContext(this, this.#task)
+    this.#deadline = setTimeout(() => this.#overrun(), timeoutMs)
+    const entry = watchdog.enter(name)
+    const result = Promise.try(handler, event, context)
+    watchdog.leave(entry)
+    result.then(
+      () => {
+        watchdog.end(entry)
+        this.#settle({ kind: 'returned' })
+      },
+      (error) => {
+        watchdog.end(entry)
+        this.#settle({ kind: 'threw', thrown: thrownOf(error) })
+      },
+    )
+  }
+
+  interrupt(): void {
+    if (this.#isOver) return
+    this.#end({ kind: 'interrupted' })
+    this.control().abort(new DOMException('Posthorn is stopping.', 'AbortError'))
+  }
+
+  control(): AbortController {
+    this.#controller ??= new AbortController()
+    return this.#controller
+  }
+
+  #settle(run: Run): void {
+    this.#settled?.resolve()
+    if (this.#isOver) return
+    // A handler that blocked the loop past its deadline is late, too: the timer only had no chance to say so.
+    const isLate = this.#now() - this.#startedAt > this.#task.timeoutMs
+    this.#end(isLate ? { kind: 'overran', settled: Promise.resolve() } : run)
+  }
+
+  #overrun(): void {
+    this.#settled = Promise.withResolvers<void>()
+    this.#end({ kind: 'overran', settled: this.#settled.promise })
+    this.control().abort(new DOMException('The time-out of this try is over.', 'TimeoutError'))
+  }
+
+  #end(run: Run): void {
+    this.#isOver = true
+    if (this.#deadline !== null) clearTimeout(this.#deadline)
+    this.#answer(run)
+  }
+}
+
+/** What the handler sees of its run; a class, because an object with a getter of its own is slow to make. */
+class RunContext implements HandlerContext {
+  readonly attempt: number
+  readonly deliveryId: string
+  readonly #run: AsyncRun
+
+  constructor(run: AsyncRun, { attempt, deliveryId }: Task) {
+    this.attempt = attempt
+    this.deliveryId = deliveryId
+    this.#run = run
+  }
+
+  get signal(): AbortSignal {
+    return this.#run.control().signal
+  }
+}

@@ -1,0 +1,63 @@
+import type { Thrown } from '../core/handler-errors.ts'
+
+/** What a handler is given: the event as its sender made it. */
+export interface HandledEvent {
+  readonly id: string
+  readonly type: string
+  readonly key: string | null
+  readonly tenant: string
+  /** The value of `body` if its content type says JSON, read when it is asked for; else undefined. */
+  // biome-ignore lint/suspicious/noExplicitAny: what a sender sends has the type that the handler expects of it
+  readonly data: any
+  /** The sender's bytes, without an envelope. */
+  readonly body: Uint8Array
+  readonly contentType: string
+  /** The event's own headers, and those that a source kept of the request that brought it. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly receivedAt: Date
+}
+
+/** What a handler knows of the try that it is. */
+export interface HandlerContext {
+  /** Aborts at the deadline of the try, and when Posthorn stops. */
+  readonly signal: AbortSignal
+  /** The number of this try, from 1. */
+  readonly attempt: number
+  readonly deliveryId: string
+}
+
+/** Code that processes events. What it returns is not looked at; when it throws, the event is tried again. */
+export type Handler = (event: HandledEvent, context: HandlerContext) => unknown
+
+/** One try of a handler. */
+export type Task = Readonly<{
+  /** What the handler registered itself by. */
+  name: string
+  handler: Handler
+  event: HandledEvent
+  attempt: number
+  deliveryId: string
+  timeoutMs: number
+}>
+
+export type Run =
+  | Readonly<{ kind: 'returned' }>
+  | Readonly<{ kind: 'threw'; thrown: Thrown }>
+  /** It had not settled at its deadline; `settled` tells when it has at last, however, and never rejects. */
+  | Readonly<{ kind: 'overran'; settled: Promise<void> }>
+  /** We ended the run ourselves. */
+  | Readonly<{ kind: 'interrupted' }>
+
+/**
+ * How handlers run. An engine runs one try and retries nothing: waiting, order and counting are the loop's.
+ */
+export interface Engine {
+  /**
+   * Runs one try. Resolves within `timeoutMs` (once the event loop gets to it), whatever the handler does, and never
+   * rejects. Aborting `signal` resolves it at once, as interrupted.
+   */
+  run(task: Task, signal: AbortSignal): Promise<Run>
+
+  /** Lets go of everything. May be called twice and never throws. */
+  stop(): Promise<void>
+}

@@ -1,0 +1,74 @@
+import type { Pipeline } from '../app.ts'
+import type { Endpoint, EndpointKind, EndpointStatus } from '../core/endpoint.ts'
+import { changedEndpoint, endpointSchemas, endpointShown, newEndpoint } from '../server/endpoint-schema.ts'
+import type { EndpointChangeOptions, EndpointOptions } from './options.ts'
+import { invalid, notFound, readGiven } from './reading.ts'
+
+/** An endpoint as the API shows it, without its secrets. */
+export type ShownEndpoint = ReturnType<typeof endpointShown>
+
+export type EndpointFilter = Readonly<{ tenant?: string; kind?: EndpointKind; status?: EndpointStatus }>
+
+/** The endpoints, by the same rules and words as in the REST API. */
+export class Endpoints {
+  readonly #pipeline: Pipeline
+  readonly #schemas: ReturnType<typeof endpointSchemas>
+
+  constructor(pipeline: Pipeline) {
+    this.#pipeline = pipeline
+    this.#schemas = endpointSchemas(pipeline.presets)
+  }
+
+  /** An http endpoint. The answer has its signing secret. */
+  async create(options: EndpointOptions): Promise<ShownEndpoint & { secret: string | null }> {
+    const { catalogue, ids, clock, presets } = this.#pipeline
+    const creation = readGiven(this.#schemas.creation, options, 'This endpoint')
+    await this.#refuse(creation.url)
+    const now = clock.wall()
+    const endpoint = newEndpoint(creation, ids.next('ep', now), presets, now)
+    await catalogue.put(endpoint)
+    return { ...endpointShown(endpoint), secret: endpoint.secrets[0]?.secret ?? null }
+  }
+
+  async list(filter: EndpointFilter = {}): Promise<readonly ShownEndpoint[]> {
+    const names = ['tenant', 'kind', 'status'] as const
+    const isWanted = (endpoint: Endpoint) =>
+      names.every((name) => filter[name] === undefined || filter[name] === endpoint[name])
+    return this.#pipeline.catalogue.list().filter(isWanted).map(endpointShown)
+  }
+
+  async get(id: string): Promise<ShownEndpoint | null> {
+    const endpoint = this.#pipeline.catalogue.get(id)
+    return endpoint === null ? null : endpointShown(endpoint)
+  }
+
+  async update(id: string, options: EndpointChangeOptions): Promise<ShownEndpoint> {
+    const change = readGiven(this.#schemas.change, options, 'This change')
+    if (change.url !== undefined) await this.#refuse(change.url)
+    return this.#updated(id, (endpoint) => changedEndpoint(endpoint, change, this.#pipeline.clock.wall()))
+  }
+
+  async delete(id: string): Promise<void> {
+    if (!(await this.#pipeline.catalogue.remove(id))) throw notFound('endpoint', id)
+  }
+
+  pause(id: string): Promise<ShownEndpoint> {
+    return this.#updated(id, (endpoint) => ({ ...endpoint, status: 'paused', statusReason: 'paused by a person' }))
+  }
+
+  resume(id: string): Promise<ShownEndpoint> {
+    return this.#updated(id, (endpoint) => ({ ...endpoint, status: 'active', statusReason: null }))
+  }
+
+  async #updated(id: string, change: (endpoint: Endpoint) => Endpoint): Promise<ShownEndpoint> {
+    const { catalogue, clock } = this.#pipeline
+    const endpoint = await catalogue.update(id, (before) => ({ ...change(before), updatedAt: clock.wall() }))
+    if (endpoint === null) throw notFound('endpoint', id)
+    return endpointShown(endpoint)
+  }
+
+  async #refuse(url: string): Promise<void> {
+    const message = await this.#pipeline.refusal(url)
+    if (message !== null) throw invalid('This endpoint', [{ path: 'url', message }])
+  }
+}

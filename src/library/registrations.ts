@@ -1,0 +1,185 @@
+import type { Pipeline } from '../app.ts'
+import type { HandlerEndpoint } from '../core/endpoint.ts'
+import { PosthornError } from '../core/errors.ts'
+import { defaultTenant } from '../core/event.ts'
+import type { Engine, Handler } from '../engines/engine.ts'
+import {
+  type HandlerWish,
+  handlerEndpoint,
+  handlerName,
+  handlerSchema,
+  isSameEndpoint,
+} from '../server/handler-schema.ts'
+import { invalid, readGiven } from './reading.ts'
+
+/** What `handle` answers. */
+export interface Handle {
+  readonly name: string
+  readonly tenant: string
+  /** Resolves when the handler's endpoint is on disk; whoever sends waits for that by itself. */
+  readonly ready: Promise<void>
+  /** No further try begins; those under way finish. Deliveries wait until the handler is registered again. */
+  stop(): Promise<void>
+}
+
+type RegistrationParts = Pick<Pipeline, 'catalogue' | 'handlers' | 'engine' | 'ids' | 'clock' | 'presets' | 'log'>
+
+/** The handlers of this process. */
+export class Registrations {
+  readonly #parts: RegistrationParts
+  readonly #schema: ReturnType<typeof handlerSchema>
+  readonly #byName = new Map<string, Registration>()
+  /** Not on disk yet: what is sent before would miss them. */
+  readonly #unready = new Set<Registration>()
+
+  constructor(parts: RegistrationParts) {
+    this.#parts = parts
+    this.#schema = handlerSchema(parts.presets)
+  }
+
+  /** Checks a handler and reserves its name; nothing happens before `begin`. */
+  prepare(types: readonly string[], handler: unknown, options: object, what: string): Registration {
+    const wish = readGiven(this.#schema, { ...options, types }, what)
+    refuseProcess(handler, wish, what)
+    if (typeof handler !== 'function') throw invalid(what, [{ path: 'handler', message: 'must be a function' }])
+    const registration = new Registration(this.#parts, wish, handler as Handler, () => this.#forget(registration))
+    const key = keyOf(registration)
+    if (this.#byName.has(key)) {
+      const message = `${registration.name} is registered already; give one of the two another name, like { name: 'billing' }`
+      throw invalid(what, [{ path: 'name', message }])
+    }
+    this.#byName.set(key, registration)
+    return registration
+  }
+
+  begin(registrations: readonly Registration[]): void {
+    for (const registration of registrations) {
+      this.#unready.add(registration)
+      this.#try(registration).catch((err) => {
+        this.#parts.log.error({ err, handler: registration.name }, 'handler.not_kept')
+      })
+    }
+  }
+
+  /** Prepares successors, which may have the names of those they follow. When it throws, nothing has changed. */
+  succeed(followed: readonly Registration[], prepare: () => readonly Registration[]): readonly Registration[] {
+    for (const registration of followed) this.#byName.delete(keyOf(registration))
+    try {
+      return prepare()
+    } catch (error) {
+      for (const registration of followed) this.#byName.set(keyOf(registration), registration)
+      throw error
+    }
+  }
+
+  get areReady(): boolean {
+    return this.#unready.size === 0
+  }
+
+  /** Resolves when every endpoint is on disk; one that could not be written is tried again. */
+  async ready(): Promise<void> {
+    await Promise.all([...this.#unready].map((registration) => this.#try(registration)))
+  }
+
+  /** Handlers that the catalogue knows and no code has registered: their deliveries wait. */
+  missing(): readonly HandlerEndpoint[] {
+    return this.#parts.catalogue
+      .list()
+      .filter((endpoint) => endpoint.kind === 'handler')
+      .filter((endpoint) => !this.#byName.has(keyOf({ tenant: endpoint.tenant, name: endpoint.handler })))
+  }
+
+  async #try(registration: Registration): Promise<void> {
+    await registration.enrol()
+    this.#unready.delete(registration)
+  }
+
+  #forget(registration: Registration): void {
+    const key = keyOf(registration)
+    if (this.#byName.get(key) === registration) this.#byName.delete(key)
+    this.#unready.delete(registration)
+  }
+}
+
+/** One handler on its way to its endpoint. */
+export class Registration implements Handle {
+  readonly name: string
+  readonly tenant: string
+  readonly #parts: RegistrationParts
+  readonly #wish: HandlerWish
+  readonly #code: Readonly<{ name: string; handler: Handler; engine: Engine }>
+  readonly #onWithdrawn: () => void
+  #enrolling: Promise<void> | null = null
+  #endpointId: string | null = null
+  #isWithdrawn = false
+
+  constructor(parts: RegistrationParts, wish: HandlerWish, handler: Handler, onWithdrawn: () => void) {
+    this.name = handlerName(wish)
+    this.tenant = wish.tenant ?? defaultTenant
+    this.#parts = parts
+    this.#wish = wish
+    this.#code = { name: this.name, handler, engine: parts.engine }
+    this.#onWithdrawn = onWithdrawn
+  }
+
+  get ready(): Promise<void> {
+    return this.enrol()
+  }
+
+  /** Writes the endpoint and takes its deliveries from then on. One that failed may be asked again. */
+  enrol(): Promise<void> {
+    this.#enrolling ??= this.#enrol().catch((error) => {
+      this.#enrolling = null
+      throw error
+    })
+    return this.#enrolling
+  }
+
+  withdraw(): void {
+    this.#isWithdrawn = true
+    if (this.#endpointId !== null) this.#parts.handlers.unregister(this.#endpointId, this.#code)
+    this.#onWithdrawn()
+  }
+
+  async stop(): Promise<void> {
+    this.withdraw()
+  }
+
+  async #enrol(): Promise<void> {
+    const { catalogue, handlers, ids, clock, presets } = this.#parts
+    const now = clock.wall()
+    const known = this.#known()
+    const wanted = handlerEndpoint(this.#wish, known, { id: ids.next('ep', now), presets, now })
+    if (known === null) await catalogue.put(wanted)
+    // As it is when its turn comes: a person may pause it meanwhile.
+    else if (!isSameEndpoint(known, wanted)) {
+      const { status: _, statusReason: __, ...rules } = wanted
+      await catalogue.update(known.id, (endpoint) => ({ ...endpoint, ...rules }))
+    }
+    if (this.#isWithdrawn) return
+    this.#endpointId = wanted.id
+    handlers.register(wanted.id, this.#code)
+  }
+
+  #known(): HandlerEndpoint | null {
+    for (const endpoint of this.#parts.catalogue.list()) {
+      if (endpoint.kind === 'handler' && endpoint.tenant === this.tenant && endpoint.handler === this.name)
+        return endpoint
+    }
+    return null
+  }
+}
+
+function keyOf({ tenant, name }: { tenant: string; name: string }): string {
+  return `${tenant}\n${name}`
+}
+
+function refuseProcess(handler: unknown, wish: HandlerWish, what: string): void {
+  const isModule = handler instanceof URL || typeof handler === 'string'
+  if (!isModule && wish.engine !== 'process') return
+  const why = 'handlers cannot run in processes of their own yet'
+  throw new PosthornError(
+    'invalid',
+    `${what} cannot be used: ${why}; give a function, and no engine or engine: 'async'.`,
+  )
+}

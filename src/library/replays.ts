@@ -1,0 +1,106 @@
+import type { z } from 'zod'
+import type { Pipeline } from '../app.ts'
+import type { DeliveryStatus } from '../core/delivery.ts'
+import { PosthornError } from '../core/errors.ts'
+import type { Reason } from '../core/outcome.ts'
+import type { Replay, ReplayVerb } from '../core/replay.ts'
+import { filterOf, replayFilter } from '../server/filter-schema.ts'
+import { replayAnswer, replayShown } from '../server/replay-answers.ts'
+import { checkedText, closedObject, numberBetween } from '../server/schemas.ts'
+import { Scope } from '../server/scope.ts'
+import { deliveryShown } from '../server/shown.ts'
+import { asTexts, notFound, readGiven } from './reading.ts'
+import type { ShownDelivery } from './records.ts'
+
+/** A replay as the API shows it. */
+export type ShownReplay = z.output<typeof replayAnswer>
+
+/** Which dead letters; `delivered` ones only when their status is named. */
+export type ReplayFilterOptions = Readonly<{
+  endpoint?: string
+  status?: DeliveryStatus | readonly DeliveryStatus[]
+  type?: string
+  tenant?: string
+  reason?: Reason
+  error?: string
+  from?: Date | string
+  to?: Date | string
+  ids?: readonly string[]
+}>
+
+export type ReplayOptions = Readonly<{
+  filter: ReplayFilterOptions
+  /** Deliveries a second; as fast as they are taken by default. */
+  rate?: number | null
+  note?: string
+}>
+
+const noteLengthMax = 1_000
+const noteProblem = (text: string) =>
+  text.length <= noteLengthMax ? null : `must have at most ${noteLengthMax} characters`
+const creation = closedObject({
+  filter: replayFilter,
+  rate: numberBetween(0.01, 100_000).nullable().default(null),
+  note: checkedText(noteProblem).default(''),
+})
+const everything = new Scope({ tenant: null })
+
+/** Jobs that bring dead letters back. They go on after a restart. */
+export class Replays {
+  readonly #pipeline: Pipeline
+
+  constructor(pipeline: Pipeline) {
+    this.#pipeline = pipeline
+  }
+
+  /** How many would be brought back, and a few of them; nothing is done. */
+  async preview(filter: ReplayFilterOptions): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
+    const { selection, tenant } = this.#read({ filter })
+    const { matched, sample } = await this.#pipeline.replays.preview({ selection, tenant })
+    return { matched, sample: sample.map(deliveryShown) }
+  }
+
+  async create(options: ReplayOptions): Promise<ShownReplay> {
+    return shown(await this.#pipeline.replays.create({ ...this.#read(options), by: 'library' }))
+  }
+
+  async get(id: string): Promise<ShownReplay | null> {
+    const replay = await this.#pipeline.store.getReplay(id)
+    return replay === null ? null : shown(replay)
+  }
+
+  pause(id: string): Promise<ShownReplay> {
+    return this.#change(id, 'pause')
+  }
+
+  resume(id: string): Promise<ShownReplay> {
+    return this.#change(id, 'resume')
+  }
+
+  cancel(id: string): Promise<ShownReplay> {
+    return this.#change(id, 'cancel')
+  }
+
+  #read(options: ReplayOptions) {
+    const given = { ...options, filter: asTexts(options.filter) }
+    const { filter: asked, rate, note } = readGiven(creation, given, 'This replay')
+    const filter = filterOf(asked, everything)
+    return { selection: { kind: 'deliveries', filter } as const, tenant: filter.tenant ?? null, rate, note }
+  }
+
+  async #change(id: string, verb: ReplayVerb): Promise<ShownReplay> {
+    const change = await this.#pipeline.replays.change(id, verb)
+    switch (change.kind) {
+      case 'changed':
+        return shown(change.replay)
+      case 'not_found':
+        throw notFound('replay', id)
+      case 'refused':
+        throw new PosthornError('conflict', `The replay ${id} is ${change.replay.status}; it cannot ${verb} now.`)
+    }
+  }
+}
+
+function shown(replay: Replay): ShownReplay {
+  return replayAnswer.parse(replayShown(replay))
+}

@@ -1,0 +1,102 @@
+import { formatDuration } from '../../core/duration.ts'
+import type { Endpoint } from '../../core/endpoint.ts'
+import { laneOf } from '../../core/lanes.ts'
+import type { Report } from '../../core/outcome.ts'
+import type { Engine, Handler, Run } from '../../engines/engine.ts'
+import type { Parcel, Transport } from '../transport.ts'
+import { EventForHandler } from './handled-event.ts'
+
+/** A handler and how it runs. */
+export type Code = Readonly<{ name: string; handler: Handler; engine: Engine }>
+
+const nobody: Report = { kind: 'interrupted', message: 'no code has registered itself for this handler' }
+const interrupted: Report = { kind: 'interrupted', message: 'the try was interrupted' }
+const handled: Report = { kind: 'handled' }
+
+/** Delivers to code in this process. An endpoint whose code is not registered is held. */
+export class HandlerTransport implements Transport {
+  readonly kind = 'handler'
+  readonly #codes = new Map<string, Code>()
+  readonly #listeners = new Set<(endpointId: string) => void>()
+  readonly #underway = new Set<Promise<Report>>()
+
+  serves(endpoint: Endpoint): boolean {
+    return this.#codes.has(endpoint.id)
+  }
+
+  onServing(listener: (endpointId: string) => void): void {
+    this.#listeners.add(listener)
+  }
+
+  /** From now on this code takes the endpoint's deliveries; what runs goes on with the code that it began with. */
+  register(endpointId: string, code: Code): void {
+    this.#codes.set(endpointId, code)
+    this.#tell(endpointId)
+  }
+
+  /** Only if it is still this code that is registered. */
+  unregister(endpointId: string, code: Code): void {
+    if (this.#codes.get(endpointId) !== code) return
+    this.#codes.delete(endpointId)
+    this.#tell(endpointId)
+  }
+
+  deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
+    const code = this.#codes.get(parcel.endpoint.id)
+    if (code === undefined) return Promise.resolve(nobody)
+    const report = this.#run(code, parcel, signal)
+    this.#underway.add(report)
+    const ended = (): void => {
+      this.#underway.delete(report)
+    }
+    report.then(ended, ended)
+    return report
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#underway)
+  }
+
+  async #run(code: Code, { event, endpoint, attempt, deliveryId }: Parcel, signal: AbortSignal): Promise<Report> {
+    const { name, handler, engine } = code
+    const { timeoutMs } = endpoint
+    const task = { name, handler, event: new EventForHandler(event), attempt, deliveryId, timeoutMs }
+    const run = await engine.run(task, signal)
+    // While the old run goes on, neither its retry nor the next of its lane may begin: the try is not over yet.
+    if (run.kind === 'overran' && laneOf(endpoint.ordering, event.key) !== null) {
+      await settledOrTime(run.settled, timeoutMs, signal)
+    }
+    return reportOf(run, timeoutMs)
+  }
+
+  #tell(endpointId: string): void {
+    for (const listener of this.#listeners) listener(endpointId)
+  }
+}
+
+function reportOf(run: Run, timeoutMs: number): Report {
+  switch (run.kind) {
+    case 'returned':
+      return handled
+    case 'threw':
+      return { kind: 'thrown', ...run.thrown }
+    case 'overran': {
+      const message = `the handler did not end within ${formatDuration(timeoutMs)}`
+      return { kind: 'thrown', verdict: 'retryable', message, stack: null, retryAfterMs: null }
+    }
+    case 'interrupted':
+      return interrupted
+  }
+}
+
+/** Waits for the run to settle, at most one more time-out; then order is best effort. */
+async function settledOrTime(settled: Promise<void>, waitMs: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, waitMs)
+  const onAbort = (): void => resolve()
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) resolve()
+  await Promise.race([settled, promise])
+  clearTimeout(timer)
+  signal.removeEventListener('abort', onAbort)
+}

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { describe, type TestContext, test } from 'node:test'
+import { AsyncEngine } from '../../src/engines/async-engine.ts'
+import type { HandledEvent, Handler, Task } from '../../src/engines/engine.ts'
+import { Watchdog } from '../../src/engines/watchdog.ts'
+import type { Logger } from '../../src/log.ts'
+import { EventForHandler } from '../../src/transports/handler/handled-event.ts'
+import { anEvent } from '../support/builders.ts'
+
+const silent = { level: 'silent' } as unknown as Logger
+const event: HandledEvent = new EventForHandler(anEvent())
+const never = new AbortController().signal
+
+function engineFor(t: TestContext, now?: () => number): AsyncEngine {
+  const engine = new AsyncEngine({ watchdog: new Watchdog({ log: silent }), ...(now && { now }) })
+  t.after(() => engine.stop())
+  return engine
+}
+
+function task(handler: Handler, timeoutMs = 30_000): Task {
+  return { name: 'orders', handler, event, attempt: 2, deliveryId: 'dlv_1', timeoutMs }
+}
+
+/** What would have ended the process. */
+function uncaught(t: TestContext): unknown[] {
+  const seen: unknown[] = []
+  const note = (error: unknown) => seen.push(error)
+  process.on('unhandledRejection', note)
+  t.after(() => process.off('unhandledRejection', note))
+  return seen
+}
+
+describe('the async engine', () => {
+  test('gives a handler the event, its attempt, its delivery and a signal', async (t) => {
+    const engine = engineFor(t)
+    let given: unknown[] = []
+    const run = await engine.run(
+      task((...args) => {
+        given = args
+        assert.equal(args[1].signal.aborted, false)
+      }),
+      never,
+    )
+    assert.deepEqual(run, { kind: 'returned' })
+    const [first, context] = given as Parameters<Handler>
+    assert.equal(first, event)
+    assert.deepEqual([context.attempt, context.deliveryId], [2, 'dlv_1'])
+  })
+
+  const failures: readonly (readonly [string, Handler, RegExp])[] = [
+    [
+      'throws',
+      () => {
+        throw new Error('thrown')
+      },
+      /^thrown$/,
+    ],
+    ['rejects', async () => Promise.reject(new Error('rejected')), /^rejected$/],
+    [
+      'throws undefined',
+      () => {
+        throw undefined
+      },
+      /threw undefined/,
+    ],
+    ['rejects with undefined', () => Promise.reject(), /threw undefined/],
+    [
+      'answers with something that is no promise and says that it is one',
+      () => ({
+        // biome-ignore lint/suspicious/noThenProperty: that is the point
+        get then() {
+          throw new Error('a trap')
+        },
+      }),
+      /^a trap$/,
+    ],
+  ]
+  for (const [what, handler, message] of failures) {
+    test(`takes a handler that ${what} for one failed run`, async (t) => {
+      const run = await engineFor(t).run(task(handler), never)
+      assert.equal(run.kind, 'threw')
+      assert.match(run.kind === 'threw' ? run.thrown.message : '', message)
+    })
+  }
+
+  test('ends a run at its deadline, tells the handler, and says when it has settled at last', async (t) => {
+    const seen = uncaught(t)
+    const { promise: held, reject } = Promise.withResolvers<void>()
+    let signal = never
+    const handler: Handler = (_, context) => {
+      signal = context.signal
+      return held
+    }
+    const run = await engineFor(t).run(task(handler, 20), never)
+    assert.equal(run.kind, 'overran')
+    assert.equal(signal.aborted, true)
+    assert.equal(signal.reason.name, 'TimeoutError')
+    reject(new Error('far too late'))
+    await (run.kind === 'overran' ? run.settled : null)
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.deepEqual(seen, [])
+  })
+
+  test('aborts the signal of a handler that asks for it only after the deadline', async (t) => {
+    const later = Promise.withResolvers<boolean>()
+    const { promise: over, resolve } = Promise.withResolvers<void>()
+    const handler: Handler = async (_, context) => {
+      await over
+      later.resolve(context.signal.aborted)
+    }
+    await engineFor(t).run(task(handler, 10), never)
+    resolve()
+    assert.equal(await later.promise, true)
+  })
+
+  test('takes what blocked the loop past its deadline for late, once it returns', async (t) => {
+    let now = 0
+    const run = await engineFor(t, () => now).run(
+      task(() => {
+        now = 10_000
+      }, 1_000),
+      never,
+    )
+    assert.equal(run.kind, 'overran')
+  })
+
+  test('ends every run when we stop, and starts none after that', async (t) => {
+    const stopping = new AbortController()
+    const engine = engineFor(t)
+    const signals: AbortSignal[] = []
+    const handler: Handler = (_, { signal }) => {
+      signals.push(signal)
+      return once(signal, 'abort')
+    }
+    const runs = [engine.run(task(handler), stopping.signal), engine.run(task(handler), stopping.signal)]
+    stopping.abort()
+    assert.deepEqual(await Promise.all(runs), [{ kind: 'interrupted' }, { kind: 'interrupted' }])
+    assert.deepEqual(
+      signals.map((signal) => signal.aborted),
+      [true, true],
+    )
+    assert.deepEqual(
+      await engine.run(
+        task(() => assert.fail()),
+        stopping.signal,
+      ),
+      { kind: 'interrupted' },
+    )
+  })
+})

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Webhook } from 'standardwebhooks'
+import { openScriptedEndpoint } from '../support/scripted-endpoint.ts'
+import { openServed } from './served.ts'
+
+test('dead letters arrive as a signed webhook of the tenant concerned, and a refused one causes no other', async (t) => {
+  const served = await openServed()
+  const bad = await openScriptedEndpoint([{ status: 400 }])
+  const ops = await openScriptedEndpoint([{ status: 400 }, { status: 200 }])
+  const others = await openScriptedEndpoint()
+  t.after(async () => {
+    await served.stop()
+    await Promise.all([bad.close(), ops.close(), others.close()])
+  })
+  const create = async (body: object) => (await served.call('POST', '/v1/endpoints', body)).json
+  const { id: endpointId } = await create({ url: bad.url, types: ['order.*'], tenant: 'acme' })
+  const { secret } = await create({ url: ops.url, types: ['posthorn.*'], tenant: 'acme' })
+  // Neither who wants everything nor another tenant gets to see it.
+  await create({ url: others.url, types: ['*'], tenant: 'acme' })
+  await create({ url: others.url, types: ['posthorn.*'], tenant: 'other' })
+  await served.call('POST', '/v1/events', { type: 'order.created', data: { n: 1 }, tenant: 'acme' })
+  const told = await ops.next()
+  const headers = Object.fromEntries(Object.entries(told.headers).map(([name, value]) => [name, String(value)]))
+  const payload = new Webhook(secret).verify(told.body, headers) as { type: string; data: Record<string, unknown> }
+  assert.equal(payload.type, 'posthorn.dead_letters')
+  const { sample, ...data } = payload.data
+  assert.deepEqual(data, { endpointId, count: 1, reasons: { permanent_status: 1 } })
+  assert.match(String(sample), /^dlv_/)
+  // The notification itself was refused with 400, which is a dead letter too: it makes no second one.
+  const find = async () => (await served.call('GET', '/v1/deliveries?type=posthorn.dead_letters')).json.items
+  let items = await find()
+  while (items[0]?.status !== 'failed') items = await find()
+  const [first] = (await served.call('GET', '/metrics')).text.match(/^posthorn_notifications_total.*$/gm) ?? []
+  assert.equal(first, 'posthorn_notifications_total{type="posthorn.dead_letters"} 1')
+  assert.equal(items.length, 1)
+  assert.equal(ops.received.length, 1)
+  assert.deepEqual(
+    others.received.map(({ headers }) => headers['posthorn-event-type']),
+    ['order.created'],
+  )
+})
+
+test('an endpoint that is gone is told as disabled, and one that is down as a breaker that opened', async (t) => {
+  const served = await openServed()
+  const gone = await openScriptedEndpoint([{ status: 410 }])
+  const down = await openScriptedEndpoint([{ status: 503 }])
+  const ops = await openScriptedEndpoint()
+  t.after(async () => {
+    await served.stop()
+    await Promise.all([gone.close(), down.close(), ops.close()])
+  })
+  const create = async (body: object) => (await served.call('POST', '/v1/endpoints', body)).json
+  await create({ url: ops.url, types: ['posthorn.endpoint.*', 'posthorn.breaker.*'] })
+  const { id: goneId } = await create({ url: gone.url, types: ['a'] })
+  const { id: downId } = await create({ url: down.url, types: ['b'], breaker: { threshold: 1 } })
+  await served.call('POST', '/v1/events', { type: 'a', data: 1 })
+  const disabled = JSON.parse((await ops.next()).body.toString())
+  assert.deepEqual([disabled.type, disabled.data.endpointId], ['posthorn.endpoint.disabled', goneId])
+  assert.match(disabled.data.reason, /410/)
+  await served.call('POST', '/v1/events', { type: 'b', data: 1 })
+  const opened = JSON.parse((await ops.next()).body.toString())
+  assert.deepEqual([opened.type, opened.data.endpointId], ['posthorn.breaker.opened', downId])
+})
