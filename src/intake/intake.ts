@@ -54,6 +54,8 @@ export type IntakeParts = Readonly<{
 }>
 
 const deliveriesPerBatchMax = 100_000
+/** Events and deliveries that may wait for their commit: small ones cost memory by their number, not by their bytes. */
+export const waitingRowsMax = 50_000
 /** Scopes of idempotency keys; a tenant's name must not pass for a source's. */
 export const tenantScope = (tenant: string) => `tenant:${tenant}`
 export const sourceScope = (sourceId: string) => `source:${sourceId}`
@@ -67,6 +69,7 @@ type Planned = Readonly<{ arrival: Arrival; endpoints: readonly Endpoint[] }>
 export class Intake {
   readonly #parts: IntakeParts
   #waitingBytes = 0
+  #waitingRows = 0
   #open = true
 
   constructor(parts: IntakeParts) {
@@ -79,13 +82,17 @@ export class Intake {
 
   async accept(inputs: readonly EventInput[]): Promise<Acceptance> {
     if (!this.#open) throw new PosthornError('shutting_down', 'Posthorn is shutting down; send the event again.')
-    this.#refuseFlood(inputs)
+    const rows = this.#rowsOf(inputs)
     const bytes = inputs.reduce((sum, input) => sum + input.content.bytes.length, 0)
-    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > this.#parts.waitingBytesMax) {
+    const isTooMuch =
+      this.#waitingBytes + bytes > this.#parts.waitingBytesMax || this.#waitingRows + rows > waitingRowsMax
+    // What is too much by itself has its turn when nothing else waits.
+    if (isTooMuch && this.#waitingRows > 0) {
       throw new PosthornError('intake_full', 'Too many events wait for the disk; send the event again later.')
     }
     const planned = inputs.map((input) => this.#plan(input))
     this.#waitingBytes += bytes
+    this.#waitingRows += rows
     const startedAt = performance.now()
     try {
       const appended = await this.#parts.store.append(planned.map((plan) => plan.arrival))
@@ -102,14 +109,14 @@ export class Intake {
       throw error
     } finally {
       this.#waitingBytes -= bytes
+      this.#waitingRows -= rows
     }
   }
 
-  /** A batch is kept in one piece, so what it fans out to must be bounded too. */
-  #refuseFlood(inputs: readonly EventInput[]): void {
-    if (inputs.length === 1) return
+  /** How many rows these will be: events and deliveries. A batch is kept in one piece, so its fan-out is bounded too. */
+  #rowsOf(inputs: readonly EventInput[]): number {
     const deliveries = inputs.reduce((sum, { tenant, type }) => sum + this.#parts.route(tenant, type).length, 0)
-    if (deliveries <= deliveriesPerBatchMax) return
+    if (inputs.length === 1 || deliveries <= deliveriesPerBatchMax) return inputs.length + deliveries
     const message = `This batch would make ${deliveries} deliveries, and one may make ${deliveriesPerBatchMax}; send smaller batches.`
     throw new PosthornError('invalid', message)
   }

@@ -1,4 +1,5 @@
 import { type Buffer, isUtf8 } from 'node:buffer'
+import { invalidUtf8At } from './utf8.ts'
 
 /** The bytes of one value, whitespace around it left out. */
 export type Range = Readonly<{ start: number; end: number }>
@@ -6,7 +7,6 @@ export type Member = Range & Readonly<{ key: string }>
 /** `position` counts bytes from 0. */
 export type ScanProblem = Readonly<{ kind: 'problem'; message: string; position: number }>
 export type ScannedObject = Readonly<{ kind: 'object'; members: readonly Member[] }>
-export type ScannedArray = Readonly<{ kind: 'array'; items: readonly Range[] }>
 
 export const nestingMax = 100
 
@@ -18,9 +18,29 @@ export function scanObject(bytes: Buffer): ScannedObject | ScanProblem {
   return scanWhole(bytes, scanMembers)
 }
 
-/** The same for an array: where its items are. */
-export function scanArray(bytes: Buffer): ScannedArray | ScanProblem {
-  return scanWhole(bytes, scanItems)
+/**
+ * The same for an array, one item after the other: an array may be so large that whoever reads it has to let others
+ * have their turn. Returns what is wrong with the array, if anything is; what came before that was not.
+ */
+export function* scanArray(bytes: Buffer): Generator<Range, ScanProblem | null> {
+  if (!isUtf8(bytes)) return { kind: 'problem', message: 'is not UTF-8', position: invalidUtf8At(bytes) }
+  try {
+    let next = afterSpace(bytes, 0)
+    if (bytes[next] !== openBracket) throw new Stop('must be an array, […]', next)
+    next = afterSpace(bytes, next + 1)
+    for (let isFirst = true; !isFirst || bytes[next] !== closeBracket; isFirst = false) {
+      const end = afterValue(bytes, next, 1)
+      yield { start: next, end }
+      next = afterSpace(bytes, end)
+      if (bytes[next] === closeBracket) break
+      if (bytes[next] !== comma) throw unexpected(bytes, next, 'a comma or ]')
+      next = afterSpace(bytes, next + 1)
+    }
+    refuseRest(bytes, next + 1)
+    return null
+  } catch (error) {
+    return problemIn(error)
+  }
 }
 
 /** The text of a string value that a scan has found; null when the value is not a string. */
@@ -73,16 +93,24 @@ class Stop {
   }
 }
 
+function refuseRest(bytes: Buffer, at: number): void {
+  const end = afterSpace(bytes, at)
+  if (end < bytes.length) throw new Stop('has more after the end of the value', end)
+}
+
+function problemIn(error: unknown): ScanProblem {
+  if (error instanceof Stop) return { kind: 'problem', message: error.message, position: error.position }
+  throw error
+}
+
 function scanWhole<T>(bytes: Buffer, scan: (bytes: Buffer, at: number) => T & { end: number }): T | ScanProblem {
   if (!isUtf8(bytes)) return { kind: 'problem', message: 'is not UTF-8', position: invalidUtf8At(bytes) }
   try {
     const found = scan(bytes, afterSpace(bytes, 0))
-    const end = afterSpace(bytes, found.end)
-    if (end < bytes.length) throw new Stop('has more after the end of the value', end)
+    refuseRest(bytes, found.end)
     return found
   } catch (error) {
-    if (error instanceof Stop) return { kind: 'problem', message: error.message, position: error.position }
-    throw error
+    return problemIn(error)
   }
 }
 
@@ -106,13 +134,6 @@ const fewMembers = 12
 function hasKey(members: readonly Member[], key: string): boolean {
   for (const member of members) if (member.key === key) return true
   return false
-}
-
-function scanItems(bytes: Buffer, at: number): ScannedArray & { end: number } {
-  if (bytes[at] !== openBracket) throw new Stop('must be an array, […]', at)
-  const items: Range[] = []
-  const end = eachItem(bytes, at, 1, (start, itemEnd) => items.push({ start, end: itemEnd }))
-  return { kind: 'array', items, end }
 }
 
 type MemberVisit = (keyAt: number, keyEnd: number, start: number, end: number) => void
@@ -265,25 +286,4 @@ function badEscape(at: number): Stop {
 
 function loneSurrogate(at: number): Stop {
   return new Stop('has half of a surrogate pair, which is no character', at)
-}
-
-/** The first byte that makes the text invalid, found by halving; a character that is cut off ends at the end. */
-function invalidUtf8At(bytes: Buffer): number {
-  let valid = 0
-  let invalid = bytes.length + 1
-  while (invalid - valid > 1) {
-    const middle = Math.floor((valid + invalid) / 2)
-    if (canBegin(bytes.subarray(0, middle))) valid = middle
-    else invalid = middle
-  }
-  return invalid - 1
-}
-
-function canBegin(bytes: Buffer): boolean {
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true })
-    return true
-  } catch {
-    return false
-  }
 }

@@ -1,4 +1,5 @@
 import type { Buffer } from 'node:buffer'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { EventInput } from '../intake/intake.ts'
 import { type Range, scanArray, scanObject } from '../intake/json-scan.ts'
 import { inputOf, type RequestFacts, readEvent } from './event-reader.ts'
@@ -10,71 +11,90 @@ export const batchEventsMax = 10_000
 
 const ndjson = /^application\/(?:x-)?(?:ndjson|jsonl|json-lines) *(?:;|$)/i
 
+/** How long a batch is read before others get their turn. */
+const turnMsMax = 8
+
+export type BatchReading = Readonly<{
+  body: Buffer
+  contentType: string | undefined
+  facts: RequestFacts
+  scope: Scope
+  eventBytesMax: number
+}>
+
 /** All events of a batch, or a problem that names every wrong field of every event. */
-export function readBatch(
-  body: Buffer,
-  contentType: string | undefined,
-  facts: RequestFacts,
-  scope: Scope,
-  eventBytesMax: number,
-): readonly EventInput[] {
+export async function readBatch(reading: BatchReading): Promise<readonly EventInput[]> {
+  const { body, contentType, facts } = reading
   if (facts.idempotencyKey !== null) {
     const message = 'is for single events; give each event of a batch its own idempotencyKey'
     throw validationProblem([{ path: 'Idempotency-Key', message }])
   }
-  const lines = ndjson.test(contentType ?? '')
-  const ranges = lines ? linesOf(body) : itemsOf(body, contentType)
-  if (ranges.length > batchEventsMax) {
-    throw new Problem('too_large', `The batch has ${ranges.length} events, and ${batchEventsMax} is the most.`)
-  }
+  const isLines = ndjson.test(contentType ?? '')
+  const ranges = isLines ? linesOf(body) : itemsOf(body, contentType)
+  const inputs: EventInput[] = []
   const errors: FieldError[] = []
-  const inputs = ranges.flatMap((range, index) => {
-    const bytes = body.subarray(range.start, range.end)
-    if (bytes.length > eventBytesMax) {
-      const detail = `The event [${index}] is larger than the ${eventBytesMax} bytes that an event may have.`
-      throw new Problem('too_large', detail)
+  let turnBeganAt = performance.now()
+  let index = 0
+  for (const range of ranges) {
+    if (index >= batchEventsMax) {
+      throw new Problem('too_large', `The batch has more than the ${batchEventsMax} events that one may have.`)
     }
-    const scanned = scanObject(bytes)
-    if (scanned.kind === 'problem') {
-      const what = lines ? `Line ${lineOf(body, range.start)}` : `The event [${index}]`
-      throw malformed(what, { ...scanned, position: scanned.position + range.start })
+    const input = readItem(reading, range, index, isLines ? () => `Line ${lineOf(body, range.start)}` : null)
+    if ('type' in input) inputs.push(input)
+    else errors.push(...input)
+    index += 1
+    if (performance.now() - turnBeganAt > turnMsMax) {
+      await nextTurn()
+      turnBeganAt = performance.now()
     }
-    const event = readEvent(bytes, scanned.members)
-    if (!('type' in event)) {
-      errors.push(...event.map(({ path, message }) => ({ path: `[${index}].${path}`, message })))
-      return []
-    }
-    const { type, key, headers, data, idempotencyKey } = event
-    const tenant = scope.owner(event.tenant)
-    const content = { kind: 'data' as const, bytes: bytes.subarray(data.start, data.end) }
-    return [inputOf({ type, tenant, key, headers, content }, { ...facts, idempotencyKey })]
-  })
+  }
   if (errors.length > 0) throw validationProblem(errors)
   return inputs
 }
 
-function itemsOf(body: Buffer, contentType: string | undefined): readonly Range[] {
+function readItem(
+  { body, facts, scope, eventBytesMax }: BatchReading,
+  range: Range,
+  index: number,
+  nameOf: (() => string) | null,
+): EventInput | readonly FieldError[] {
+  const bytes = body.subarray(range.start, range.end)
+  if (bytes.length > eventBytesMax) {
+    const detail = `The event [${index}] is larger than the ${eventBytesMax} bytes that an event may have.`
+    throw new Problem('too_large', detail)
+  }
+  const scanned = scanObject(bytes)
+  if (scanned.kind === 'problem') {
+    const position = scanned.position + range.start
+    throw malformed(nameOf?.() ?? `The event [${index}]`, { ...scanned, position })
+  }
+  const event = readEvent(bytes, scanned.members)
+  if (!('type' in event)) return event.map(({ path, message }) => ({ path: `[${index}].${path}`, message }))
+  const { type, key, headers, data, idempotencyKey } = event
+  const tenant = scope.owner(event.tenant)
+  const content = { kind: 'data' as const, bytes: bytes.subarray(data.start, data.end) }
+  return inputOf({ type, tenant, key, headers, content }, { ...facts, idempotencyKey })
+}
+
+function* itemsOf(body: Buffer, contentType: string | undefined): Generator<Range> {
   if (mediaTypeProblem(contentType) !== null) {
     const detail = 'Send a JSON array with content-type: application/json, or lines with application/x-ndjson.'
     throw new Problem('unsupported_media_type', detail)
   }
-  const scanned = scanArray(body)
-  if (scanned.kind === 'problem') throw malformed('The body', scanned)
-  return scanned.items
+  const problem = yield* scanArray(body)
+  if (problem !== null) throw malformed('The body', problem)
 }
 
 const newline = 0x0a
 
 /** The lines that are not empty. A newline inside of JSON text is always escaped, so every newline ends a line. */
-function linesOf(body: Buffer): readonly Range[] {
-  const ranges: Range[] = []
+function* linesOf(body: Buffer): Generator<Range> {
   for (let start = 0; start < body.length; ) {
     const found = body.indexOf(newline, start)
     const end = found < 0 ? body.length : found
-    if (!isBlank(body, start, end)) ranges.push({ start, end })
+    if (!isBlank(body, start, end)) yield { start, end }
     start = end + 1
   }
-  return ranges
 }
 
 function isBlank(body: Buffer, start: number, end: number): boolean {

@@ -90,6 +90,19 @@ describe('the intake', () => {
     await bench.send({ content: { ...content, bytes: Buffer.alloc(500) } })
   })
 
+  test('is full when too many events wait for the disk, however small, and has room again after', async (t) => {
+    const bench = await openBench(t)
+    await bench.add()
+    const goOn = bench.watched.hold('append')
+    const batch = Array.from({ length: 10_000 }, () => anInput())
+    const waiting = [bench.intake.accept(batch), bench.intake.accept(batch)]
+    // Each event has one delivery: 40,000 rows wait.
+    await assert.rejects(bench.intake.accept(batch), { code: 'intake_full' })
+    goOn()
+    await Promise.all(waiting)
+    await bench.intake.accept([anInput()])
+  })
+
   test('refuses what comes after a stop, and answers what came before', async (t) => {
     const bench = await openBench(t)
     await bench.add()

@@ -37,7 +37,8 @@ function batchRoute(api: Api, { config, intake }: ServerParts): void {
     body: { kind: 'bytes', content, bytesMax: config.batchBytesMax, example: [{ type: 'order.created', data: 1 }] },
     responses: { 202: z.strictObject({ items: z.array(acceptedShown) }) },
     handler: async ({ scope, bytes, headers }) => {
-      const inputs = readBatch(bytes, headers['content-type'], requestFacts(headers), scope, config.eventBytesMax)
+      const reading = { body: bytes, contentType: headers['content-type'], facts: requestFacts(headers), scope }
+      const inputs = await readBatch({ ...reading, eventBytesMax: config.eventBytesMax })
       const acceptance = inputs.length === 0 ? { kind: 'accepted' as const, items: [] } : await intake.accept(inputs)
       if (acceptance.kind === 'key_reused') {
         const message = 'was used for another event'
