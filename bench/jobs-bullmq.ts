@@ -1,7 +1,19 @@
 // The jobs figure, the other side: BullMQ in this process, on the Redis that the bench has started.
-import { Queue, Worker } from 'bullmq'
 import { serve } from './ipc.ts'
 import { type JobsCommands, publish, Tally } from './jobs.ts'
+import { importPeer } from './peers.ts'
+
+/** As much of BullMQ as the figure needs: it is brought at run time, and its types are not. */
+type Queue = {
+  add(name: string, data: object): Promise<unknown>
+  close(): Promise<void>
+  waitUntilReady(): Promise<unknown>
+}
+type Worker = { close(): Promise<void>; waitUntilReady(): Promise<unknown> }
+type BullMq = Readonly<{
+  Queue: new (name: string, options: object) => Queue
+  Worker: new (name: string, run: (job: { data: { n: number } }) => Promise<void>, options: object) => Worker
+}>
 
 let queue: Queue | null = null
 let worker: Worker | null = null
@@ -9,9 +21,10 @@ const tally = new Tally()
 
 const commands: JobsCommands = {
   open: async ({ handlers, redisPort }) => {
+    const bullmq = (await importPeer('bullmq')) as BullMq
     const connection = { host: '127.0.0.1', port: redisPort }
-    queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true, attempts: 5 } })
-    worker = new Worker('bench', async ({ data }) => tally.done(data.n), { connection, concurrency: handlers })
+    queue = new bullmq.Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true, attempts: 5 } })
+    worker = new bullmq.Worker('bench', async ({ data }) => tally.done(data.n), { connection, concurrency: handlers })
     await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()])
   },
   run: ({ jobs, publishers }) => {

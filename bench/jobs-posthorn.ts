@@ -14,7 +14,7 @@ const commands: JobsCommands = {
     })
   },
   run: async ({ jobs, publishers }) => {
-    const { send } = { send: (n: number) => posthorn?.send('bench.job', { n, text: 'x'.repeat(170) }) }
+    const send = (n: number) => posthorn?.send('bench.job', { n, text: 'x'.repeat(170) })
     return tally.measure(jobs, () => publish(jobs, publishers, send))
   },
   close: () => posthorn?.close(),

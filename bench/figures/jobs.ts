@@ -1,6 +1,7 @@
 import type { Bench, Figure } from '../bench.ts'
 import type { Remote } from '../ipc.ts'
 import type { JobsCommands } from '../jobs.ts'
+import { installPeer } from '../peers.ts'
 import { type Fsync, startRedis } from '../redis.ts'
 import { number, spread, type Verdict } from '../report.ts'
 import { spreadOf } from '../statistics.ts'
@@ -20,6 +21,7 @@ export const jobs: Figure = {
   name: 'jobs',
   title: 'no-op jobs in process, fsynced, against BullMQ on Redis',
   async measure(bench) {
+    installPeer('bullmq')
     const ours = await openSide(bench, 'posthorn', 'jobs-posthorn', null)
     const everysec = await openSide(bench, 'BullMQ, AOF everysec', 'jobs-bullmq', 'everysec')
     const always = await openSide(bench, 'BullMQ, AOF always', 'jobs-bullmq', 'always')

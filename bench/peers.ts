@@ -1,0 +1,34 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync } from 'node:fs'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { root } from './rig.ts'
+
+const folder = path.join(root, '.runtime', 'peers')
+
+/** What we are compared with, and where it begins: brought when it is first wanted, and no part of the project. */
+const peers = { bullmq: { version: '^6.7.0', entry: 'dist/cjs/index.js' } } as const
+export type Peer = keyof typeof peers
+
+/** The peer's module. */
+export function importPeer(name: Peer): Promise<Record<string, unknown>> {
+  return import(pathToFileURL(path.join(folder, 'node_modules', name, peers[name].entry)).href)
+}
+
+export function installPeer(name: Peer): void {
+  if (existsSync(path.join(folder, 'node_modules', name, 'package.json'))) return
+  mkdirSync(folder, { recursive: true })
+  const wanted = `${name}@${peers[name].version}`
+  const args = [
+    'install',
+    '--prefix',
+    folder,
+    '--no-package-lock',
+    '--omit=optional',
+    '--no-audit',
+    '--no-fund',
+    wanted,
+  ]
+  const { status, stderr } = spawnSync('npm', args, { encoding: 'utf8' })
+  if (status !== 0) throw new Error(`npm could not bring ${wanted}, which the figure compares with: ${stderr}`)
+}
