@@ -75,8 +75,8 @@ export type BenchSettings = Readonly<{
 /** The webhook preset's shape with exact waits: 1, 2, 4, 8 s. */
 export const exactWebhook: RetryPolicy = { ...presets.webhook, preset: null, jitter: { kind: 'ratio', ratio: 0 } }
 
-/** Steady time moves only by `pass`; the wall clock can be set apart from it. */
-export type VirtualTime = Clock & { skewMs: number; tick(ms: number): void }
+/** Steady time moves only by `pass`; the wall clock can be set apart from it. A boot may find any `nowMs`. */
+export type VirtualTime = Clock & { nowMs: number; skewMs: number; tick(ms: number): void }
 
 const times = new WeakMap<TestContext, VirtualTime>()
 
@@ -84,13 +84,13 @@ function virtualTime(t: TestContext): VirtualTime {
   const known = times.get(t)
   if (known !== undefined) return known
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
-  let now = t0
   const time: VirtualTime = {
+    nowMs: t0,
     skewMs: 0,
-    steady: () => now,
-    wall: () => now + time.skewMs,
+    steady: () => time.nowMs,
+    wall: () => time.nowMs + time.skewMs,
     tick(ms) {
-      now += ms
+      time.nowMs += ms
       t.mock.timers.tick(ms)
     },
   }

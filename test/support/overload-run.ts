@@ -30,13 +30,16 @@ export type OverloadResult = Readonly<{
   lost: readonly string[]
 }>
 
-/** Answers null where there is no way to slow the disk down. */
-export async function runOverload(settings: OverloadSettings): Promise<OverloadResult | null> {
+/** Why the disk cannot be slowed down here; false when it can. */
+export const noSlowDisk: string | false =
+  spawnSync('cc', ['--version']).status === 0 ? false : 'there is no C compiler to slow the disk down with'
+
+export async function runOverload(settings: OverloadSettings): Promise<OverloadResult> {
   const folder = await tempFolder()
   const library = join(folder.path, 'slow-fsync.so')
   const source = fileURLToPath(new URL('../../bench/slow-fsync.c', import.meta.url))
   const made = spawnSync('cc', ['-O2', '-shared', '-fPIC', '-o', library, source, '-ldl'], { timeout: 60_000 })
-  if (made.status !== 0) return null
+  if (made.status !== 0) throw new Error(`cc refused ${source}: ${made.stderr}`)
   const database = join(folder.path, 'posthorn.db')
   const env = {
     POSTHORN_CONNECTIONS_MAX: String(settings.clients + 100),
