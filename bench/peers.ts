@@ -7,7 +7,7 @@ import { root } from './rig.ts'
 const folder = path.join(root, '.runtime', 'peers')
 
 /** What we are compared with, and where it begins: brought when it is first wanted, and no part of the project. */
-const peers = { bullmq: { version: '^6.7.0', entry: 'dist/cjs/index.js' } } as const
+const peers = { bullmq: { packages: ['bullmq@^6.7.0', 'ioredis@^5'], entry: 'dist/cjs/index.js' } } as const
 export type Peer = keyof typeof peers
 
 /** The peer's module. */
@@ -18,17 +18,9 @@ export function importPeer(name: Peer): Promise<Record<string, unknown>> {
 export function installPeer(name: Peer): void {
   if (existsSync(path.join(folder, 'node_modules', name, 'package.json'))) return
   mkdirSync(folder, { recursive: true })
-  const wanted = `${name}@${peers[name].version}`
-  const args = [
-    'install',
-    '--prefix',
-    folder,
-    '--no-package-lock',
-    '--omit=optional',
-    '--no-audit',
-    '--no-fund',
-    wanted,
-  ]
+  const { packages } = peers[name]
+  const args = ['install', '--prefix', folder, '--no-package-lock', '--no-audit', '--no-fund', ...packages]
   const { status, stderr } = spawnSync('npm', args, { encoding: 'utf8' })
-  if (status !== 0) throw new Error(`npm could not bring ${wanted}, which the figure compares with: ${stderr}`)
+  if (status !== 0)
+    throw new Error(`npm could not bring ${packages.join(' and ')}, which the figure compares with: ${stderr}`)
 }
