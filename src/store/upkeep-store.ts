@@ -17,8 +17,8 @@ export interface UpkeepStore {
    */
   prune(request: PruneRequest): Promise<Pruned>
 
-  /** Deletes idempotency keys that ended before `now`, at most `limit`; answers how many. */
-  pruneKeys(now: number, limit: number): Promise<number>
+  /** Looks at the next idempotency keys after `after`, at most `limit`, and deletes those that ended before `now`. */
+  pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys>
 
   /** Gives free space back to the file system, at most `pagesMax` pages; answers how many pages are still free. */
   shrink(pagesMax: number): Promise<number>
@@ -58,6 +58,11 @@ export type Pruned = Readonly<{
   /** When the youngest event that was looked at was received; null: there was none. */
   youngestAt: number | null
 }>
+
+export type KeyPlace = Readonly<{ scope: string; key: string }>
+export type PruneKeysRequest = Readonly<{ now: number; limit: number; after: KeyPlace | null }>
+/** `after`: where to go on; null: that was all. */
+export type PrunedKeys = Readonly<{ keys: number; after: KeyPlace | null }>
 
 export type StoreStats = Readonly<{
   /** Endpoints with pending deliveries: how many, and when the oldest of them was received. */

@@ -3,7 +3,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
-import type { Retention } from '../store/upkeep-store.ts'
+import type { KeyPlace, PrunedKeys, Retention } from '../store/upkeep-store.ts'
 import { Pace } from './pace.ts'
 
 export type UpkeepParts = Readonly<{
@@ -199,10 +199,12 @@ export class Upkeep {
 
   async #pruneRest(now: number, counts: Counts): Promise<void> {
     const { store, settings } = this.#parts
+    let after: KeyPlace | null = null
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const keys = await store.pruneKeys(now, limit)
-      counts.keys += keys
-      return keys < limit ? 'done' : 'more'
+      const pruned: PrunedKeys = await store.pruneKeys({ now, limit, after })
+      counts.keys += pruned.keys
+      after = pruned.after
+      return after === null ? 'done' : 'more'
     })
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
       const replays = await store.pruneReplays(now - settings.replayMs, limit)

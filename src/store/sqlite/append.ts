@@ -9,9 +9,17 @@ export const laneBusySql = `
   SELECT 1 FROM deliveries INDEXED BY deliveries_lane
   WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing') LIMIT 1`
 
+type KnownKey = readonly [fingerprint: string, eventId: string, deliveries: number]
+
+const receivedAt = 4
+const keyAt = idempotencyAt + 1
+
+function deliveriesIn(row: ArrivalRow): number {
+  return (row.length - arrivalHead) / cellsPerDelivery
+}
+
 /** Keeps events and deliveries; runs inside the batch's transaction. */
 export class Append {
-  readonly #db: DatabaseSync
   readonly #endpoints: EndpointTable
   readonly #insertEvent: StatementSync
   readonly #insertDelivery: StatementSync
@@ -20,7 +28,6 @@ export class Append {
   readonly #insertKey: StatementSync
 
   constructor(db: DatabaseSync, endpoints: EndpointTable) {
-    this.#db = db
     this.#endpoints = endpoints
     this.#insertEvent = db.prepare(`
       INSERT INTO events (no, id, tenant, type, key, received_at, content_type, headers, data_offset, request, size, body)
@@ -33,40 +40,41 @@ export class Append {
     this.#knownKey = db.prepare(`
       SELECT fingerprint, event_id, deliveries FROM idempotency_keys
       WHERE scope = ? AND key = ? AND expires_at > ?`)
+    this.#knownKey.setReturnArrays(true)
     this.#insertKey = db.prepare(`
       INSERT OR REPLACE INTO idempotency_keys (scope, key, fingerprint, event_id, deliveries, expires_at)
       VALUES (?, ?, ?, ?, ?, ?)`)
   }
 
   run(arrivals: readonly ArrivalRow[], bodies: ArrayBuffer): Calls['append']['answer'] {
-    // A conflict found half-way takes back what this call has written, and nothing else of the batch.
-    const mayConflict = arrivals.some((arrival) => arrival[idempotencyAt] !== null)
-    if (mayConflict) this.#db.exec('SAVEPOINT arrivals')
-    const items: ItemRow[] = []
-    const conflicts: number[] = []
-    arrivals.forEach((arrival, index) => {
-      const item = this.#keep(arrival, bodies)
-      if (item === 'conflict') conflicts.push(index)
-      else items.push(item)
-    })
-    if (mayConflict) this.#db.exec(conflicts.length > 0 ? 'ROLLBACK TO arrivals; RELEASE arrivals' : 'RELEASE arrivals')
-    return conflicts.length > 0 ? { conflicts } : items
+    // All keys are looked up before anything is written, so that a conflict leaves nothing to take back.
+    const earlier = new Map<string, ArrivalRow>()
+    const repeats = arrivals.map((arrival) => (arrival[keyAt] === null ? null : this.#repeatOf(arrival, earlier)))
+    const conflicts = repeats.flatMap((repeat, index) => (repeat === 'conflict' ? [index] : []))
+    if (conflicts.length > 0) return { conflicts }
+    return arrivals.map((arrival, index) => (repeats[index] as ItemRow | null) ?? this.#keep(arrival, bodies))
   }
 
-  #keep(row: ArrivalRow, bodies: ArrayBuffer): ItemRow | 'conflict' {
+  /** What the first event with this key was answered, before this call or `earlier` in it; null: this is the first. */
+  #repeatOf(row: ArrivalRow, earlier: Map<string, ArrivalRow>): ItemRow | 'conflict' | null {
+    const [scope = null, key = null, fingerprint = null] = row.slice(idempotencyAt, arrivalHead)
+    const known = this.#knownKey.get(scope, key, row[receivedAt] as number) as unknown as KnownKey | undefined
+    if (known !== undefined) return known[0] === fingerprint ? [known[1], known[2]] : 'conflict'
+    const name = `${scope} ${key}`
+    const first = earlier.get(name)
+    if (first === undefined) earlier.set(name, row)
+    else return first[keyAt + 1] === fingerprint ? [first[0] as string, deliveriesIn(first)] : 'conflict'
+    return null
+  }
+
+  #keep(row: ArrivalRow, bodies: ArrayBuffer): string {
     const [id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, bodyOffset] = row
-    const [scope = null, idempotencyKey = null, fingerprint = null, expiresAt = null] = row.slice(
-      idempotencyAt,
-      arrivalHead,
-    )
-    const deliveries = (row.length - arrivalHead) / cellsPerDelivery
-    if (idempotencyKey !== null) {
-      const known = this.#knownKey.get(scope, idempotencyKey, receivedAt as number)
-      if (known !== undefined) {
-        if (known.fingerprint !== fingerprint) return 'conflict'
-        return [known.event_id as string, known.deliveries as number]
-      }
-      this.#insertKey.run(scope, idempotencyKey, fingerprint, id as string, deliveries, expiresAt)
+    if (row[keyAt] !== null) {
+      const [scope = null, idempotencyKey = null, fingerprint = null, expiresAt = null] = row.slice(
+        idempotencyAt,
+        arrivalHead,
+      )
+      this.#insertKey.run(scope, idempotencyKey, fingerprint, id as string, deliveriesIn(row), expiresAt)
     }
     const no = numberOf('evt', id as string)
     const body = new Uint8Array(bodies, bodyOffset as number, size as number)

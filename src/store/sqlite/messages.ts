@@ -18,7 +18,7 @@ import type {
   LeaseRenewal,
   PullBackRequest,
 } from '../store.ts'
-import type { Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
+import type { Expired, ExpireRequest, Pruned, PrunedKeys, PruneKeysRequest, PruneRequest } from '../upkeep-store.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
 import { type Cell, fromHeaders, statusCells } from './rows.ts'
@@ -57,7 +57,7 @@ export type Calls = {
   expire: { request: ExpireRequest; answer: Expired }
   prune: { request: PruneRequest; answer: Pruned }
   shrink: { request: number; answer: number }
-  pruneKeys: { request: { now: number; limit: number }; answer: number }
+  pruneKeys: { request: PruneKeysRequest; answer: PrunedKeys }
   probe: { request: null; answer: null }
 }
 export type CallName = keyof Calls

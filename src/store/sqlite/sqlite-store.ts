@@ -26,7 +26,15 @@ import type {
   Store,
   StoreHealth,
 } from '../store.ts'
-import type { Expired, ExpireRequest, Pruned, PruneRequest, StoreStats } from '../upkeep-store.ts'
+import type {
+  Expired,
+  ExpireRequest,
+  Pruned,
+  PrunedKeys,
+  PruneKeysRequest,
+  PruneRequest,
+  StoreStats,
+} from '../upkeep-store.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { makeFolder } from './folder.ts'
 import type { LongReads } from './long-reads.ts'
@@ -249,8 +257,8 @@ class SqliteStore implements Store {
     return this.#longReader.call('stats', null)
   }
 
-  pruneKeys(now: number, limit: number): Promise<number> {
-    return this.#writer.call('pruneKeys', { now, limit })
+  pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys> {
+    return this.#writer.call('pruneKeys', request)
   }
 
   health(): StoreHealth {

@@ -1,10 +1,19 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { DeliveryStatus } from '../../core/delivery.ts'
 import { keptUntil, type Retention } from '../../core/retention.ts'
-import type { Expired, ExpiredDelivery, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
+import type {
+  Expired,
+  ExpiredDelivery,
+  ExpireRequest,
+  Pruned,
+  PrunedKeys,
+  PruneKeysRequest,
+  PruneRequest,
+} from '../upkeep-store.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Revival } from './revival.ts'
 
+type KeyRow = Readonly<{ scope: string; key: string; expires_at: number }>
 type EventRow = Readonly<{ no: number; received_at: number }>
 type DeliveryRow = Readonly<{ no: number; status: DeliveryStatus; received_at: number; settled_at: number | null }>
 type AgedRow = Readonly<{ no: number; replayed_at: number | null }>
@@ -21,7 +30,8 @@ export class Upkeep {
   readonly #deleteAttempts: StatementSync
   readonly #deleteDelivery: StatementSync
   readonly #deleteEvent: StatementSync
-  readonly #pruneKeys: StatementSync
+  readonly #keysAfter: StatementSync
+  readonly #deleteKey: StatementSync
 
   constructor(db: DatabaseSync, endpoints: EndpointTable, revival: Revival) {
     this.#db = db
@@ -38,9 +48,10 @@ export class Upkeep {
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDelivery = db.prepare('DELETE FROM deliveries WHERE no = ?')
     this.#deleteEvent = db.prepare('DELETE FROM events WHERE no = ?')
-    this.#pruneKeys = db.prepare(`
-      DELETE FROM idempotency_keys WHERE (scope, key) IN (
-        SELECT scope, key FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`)
+    // A walk over all of them: an index for this would cost every event that has a key.
+    this.#keysAfter = db.prepare(`
+      SELECT scope, key, expires_at FROM idempotency_keys WHERE (scope, key) > (?, ?) ORDER BY scope, key LIMIT ?`)
+    this.#deleteKey = db.prepare('DELETE FROM idempotency_keys WHERE scope = ? AND key = ?')
   }
 
   expire({ endpointId, bornBefore, now, limit, after }: ExpireRequest): Expired {
@@ -78,8 +89,12 @@ export class Upkeep {
     return { deliveries, events: deleted, after: last, youngestAt }
   }
 
-  pruneKeys({ now, limit }: { now: number; limit: number }): number {
-    return Number(this.#pruneKeys.run(now, limit).changes)
+  pruneKeys({ now, limit, after }: PruneKeysRequest): PrunedKeys {
+    const rows = this.#keysAfter.all(after?.scope ?? '', after?.key ?? '', limit) as unknown as KeyRow[]
+    const ended = rows.filter(({ expires_at }) => expires_at <= now)
+    for (const { scope, key } of ended) this.#deleteKey.run(scope, key)
+    const last = rows.length < limit ? undefined : rows.at(-1)
+    return { keys: ended.length, after: last === undefined ? null : { scope: last.scope, key: last.key } }
   }
 
   shrink(pagesMax: number): number {

@@ -97,7 +97,6 @@ CREATE TABLE idempotency_keys (
   expires_at INTEGER NOT NULL,
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at);
 
 CREATE TABLE sources (
   id TEXT PRIMARY KEY,
