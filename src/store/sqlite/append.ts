@@ -42,17 +42,41 @@ export class Append {
       WHERE scope = ? AND key = ? AND expires_at > ?`)
     this.#knownKey.setReturnArrays(true)
     this.#insertKey = db.prepare(`
-      INSERT OR REPLACE INTO idempotency_keys (scope, key, fingerprint, event_id, deliveries, expires_at)
-      VALUES (?, ?, ?, ?, ?, ?)`)
+      INSERT INTO idempotency_keys (scope, key, fingerprint, event_id, deliveries, expires_at)
+      VALUES (?, ?, ?, ?, ?, ?)
+      ON CONFLICT (scope, key) DO UPDATE SET fingerprint = excluded.fingerprint, event_id = excluded.event_id,
+        deliveries = excluded.deliveries, expires_at = excluded.expires_at
+      WHERE expires_at <= ?`)
   }
 
   run(arrivals: readonly ArrivalRow[], bodies: ArrayBuffer): Calls['append']['answer'] {
+    const [only] = arrivals
+    if (only !== undefined && arrivals.length === 1) return this.#keepOne(only, bodies)
     // All keys are looked up before anything is written, so that a conflict leaves nothing to take back.
     const earlier = new Map<string, ArrivalRow>()
     const repeats = arrivals.map((arrival) => (arrival[keyAt] === null ? null : this.#repeatOf(arrival, earlier)))
     const conflicts = repeats.flatMap((repeat, index) => (repeat === 'conflict' ? [index] : []))
     if (conflicts.length > 0) return { conflicts }
-    return arrivals.map((arrival, index) => (repeats[index] as ItemRow | null) ?? this.#keep(arrival, bodies))
+    return arrivals.map((arrival, index) => {
+      const repeat = repeats[index] as ItemRow | null
+      if (repeat !== null) return repeat
+      if (arrival[keyAt] !== null) this.#keepKey(arrival)
+      return this.#keep(arrival, bodies)
+    })
+  }
+
+  /** The usual case: whether the key is known is found out by writing it. */
+  #keepOne(row: ArrivalRow, bodies: ArrayBuffer): Calls['append']['answer'] {
+    if (row[keyAt] === null || this.#keepKey(row)) return [this.#keep(row, bodies)]
+    const repeat = this.#repeatOf(row, new Map())
+    return repeat === 'conflict' || repeat === null ? { conflicts: [0] } : [repeat]
+  }
+
+  /** Answers whether it is new, or was used so long ago that it may be used again. */
+  #keepKey(row: ArrivalRow): boolean {
+    const [scope = null, key = null, fingerprint = null, expiresAt = null] = row.slice(idempotencyAt, arrivalHead)
+    const given = [scope, key, fingerprint, row[0] ?? null, deliveriesIn(row), expiresAt, row[receivedAt] ?? null]
+    return this.#insertKey.run(...given).changes === 1
   }
 
   /** What the first event with this key was answered, before this call or `earlier` in it; null: this is the first. */
@@ -68,16 +92,11 @@ export class Append {
   }
 
   #keep(row: ArrivalRow, bodies: ArrayBuffer): string {
-    const [id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, bodyOffset] = row
-    if (row[keyAt] !== null) {
-      const [scope = null, idempotencyKey = null, fingerprint = null, expiresAt = null] = row.slice(
-        idempotencyAt,
-        arrivalHead,
-      )
-      this.#insertKey.run(scope, idempotencyKey, fingerprint, id as string, deliveriesIn(row), expiresAt)
-    }
+    const [id, tenant, type, key, receivedAt, contentType, headers, dataOffset, requestSize, size, bodyOffset] = row
     const no = numberOf('evt', id as string)
     const body = new Uint8Array(bodies, bodyOffset as number, size as number)
+    const requestAt = (bodyOffset as number) + (size as number)
+    const request = requestSize === null ? null : new Uint8Array(bodies, requestAt, requestSize as number)
     this.#insertEvent.run(
       ...([no, id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, body] as Cell[]),
     )

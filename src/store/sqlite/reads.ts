@@ -123,7 +123,7 @@ function toSummary(row: readonly Cell[]): EventSummary {
     receivedAt: row[4] as number,
     contentType: row[5] as string,
     headers: toHeaders(row[6] as string | null),
-    request: toRequest(row[7] as string | null),
+    request: toRequest(row[7] as Uint8Array | null),
     size: row[8] as number,
     deliveries: row[9] as number,
   }

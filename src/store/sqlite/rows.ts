@@ -20,7 +20,7 @@ export function toEvent(row: readonly Cell[], at: number): Event {
     contentType: row[at + 5] as string,
     headers: toHeaders(row[at + 6] as string | null),
     dataOffset: row[at + 7] as number | null,
-    request: toRequest(row[at + 8] as string | null),
+    request: toRequest(row[at + 8] as Uint8Array | null),
     body: row[at + 9] as Uint8Array,
   }
 }
@@ -109,8 +109,8 @@ export function toHeaders(text: string | null): Readonly<Record<string, string>>
   return text === null ? {} : JSON.parse(text)
 }
 
-export function toRequest(text: string | null): Event['request'] {
-  return text === null ? null : JSON.parse(text)
+export function toRequest(bytes: Uint8Array | null): Event['request'] {
+  return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes))
 }
 
 export function fromHeaders(headers: Readonly<Record<string, string>>): string | null {

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { dirname } from 'node:path'
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Attempt } from '../../core/attempt.ts'
@@ -68,6 +69,9 @@ export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedS
   return { store: new SqliteStore(file, writer), lastNumber }
 }
 
+const noBytes = new Uint8Array(0)
+const toBytes = (value: object) => Buffer.from(JSON.stringify(value))
+
 /** The store on the event loop's side: packs, sends, unpacks. */
 class SqliteStore implements Store {
   readonly #writer: WriteThread
@@ -83,13 +87,14 @@ class SqliteStore implements Store {
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
-    const answer = await this.#writer.append(
-      arrivals.map((arrival) => arrival.event.body),
-      (offsets) => ({
-        name: 'append',
-        request: arrivals.map((arrival, index) => packArrival(arrival, offsets[index] ?? 0)),
-      }),
-    )
+    const requests = arrivals.map(({ event }) => (event.request === null ? null : toBytes(event.request)))
+    const bodies = arrivals.flatMap(({ event }, index) => [event.body, requests[index] ?? noBytes])
+    const answer = await this.#writer.append(bodies, (offsets) => ({
+      name: 'append',
+      request: arrivals.map((arrival, index) =>
+        packArrival(arrival, { offset: offsets[2 * index] ?? 0, requestSize: requests[index]?.length ?? null }),
+      ),
+    }))
     return unpackAppended(answer, arrivals)
   }
 

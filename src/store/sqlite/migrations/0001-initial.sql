@@ -28,7 +28,7 @@ CREATE TABLE events (
   headers TEXT,
   data_offset INTEGER,
   -- How a source took it in: JSON with source, method, query and headers.
-  request TEXT,
+  request BLOB,
   size INTEGER NOT NULL,
   body BLOB NOT NULL
 ) STRICT;
