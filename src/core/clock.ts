@@ -6,6 +6,9 @@ export type Clock = Readonly<{
   steady(): number
 }>
 
+/** No clock that is right shows less: an instant before it was taken while a machine did not know the time. */
+export const plausibleSince = Date.UTC(2024, 0, 1)
+
 const clocksApartMsMax = 3_600_000
 
 /** Wall and steady clock disagree by more than an hour: somebody set the machine's clock, and ages mean nothing. */

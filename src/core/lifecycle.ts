@@ -1,3 +1,4 @@
+import { plausibleSince } from './clock.ts'
 import type { DeadLetter, Delivery, DeliveryFacts, Failed, Pending, Processing, Settled } from './delivery.ts'
 import type { Outcome, Reason } from './outcome.ts'
 import { delayAfter, type RetryPolicy } from './retry-policy.ts'
@@ -86,10 +87,11 @@ export function expired(delivery: Pending, now: number): DeadLetter {
   return { ...advanced(delivery), status: 'dead_letter', reason: 'expired', settledAt: now, retryAfter: null }
 }
 
-/** The instant at which it expires; null: never. A replay starts a new life. */
+/** The instant at which it expires; null: never, or nobody knows its age. A replay starts a new life. */
 export function ageLimit(delivery: DeliveryFacts, policy: RetryPolicy): number | null {
   if (policy.maxAgeMs === null) return null
-  return Math.max(delivery.receivedAt, delivery.replayedAt ?? delivery.receivedAt) + policy.maxAgeMs
+  const bornAt = Math.max(delivery.receivedAt, delivery.replayedAt ?? delivery.receivedAt)
+  return bornAt < plausibleSince ? null : bornAt + policy.maxAgeMs
 }
 
 type TemporaryFailure = Extract<Outcome, { kind: 'retryable' | 'unavailable' }>

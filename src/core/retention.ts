@@ -1,3 +1,4 @@
+import { plausibleSince } from './clock.ts'
 import type { DeliveryStatus } from './delivery.ts'
 
 /** How long what has ended is kept. */
@@ -15,9 +16,11 @@ export type Retention = Readonly<{
 /** What the end of a delivery is judged by; `settledAt` is null while it has not ended. */
 export type Ending = Readonly<{ status: DeliveryStatus; receivedAt: number; settledAt: number | null }>
 
-/** Until when a delivery is kept; null: it has not ended. */
+/** Until when a delivery is kept; null: it has not ended. Infinity: until somebody discards it. */
 export function keptUntil({ status, receivedAt, settledAt }: Ending, retention: Retention): number | null {
   if (settledAt === null) return null
+  // Settled while the machine did not know the time: nobody can say that it is old.
+  if (settledAt < plausibleSince) return Number.POSITIVE_INFINITY
   switch (status) {
     case 'pending':
     case 'processing':

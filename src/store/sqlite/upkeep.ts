@@ -1,4 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { plausibleSince } from '../../core/clock.ts'
 import type { DeliveryStatus } from '../../core/delivery.ts'
 import { keptUntil, type Retention } from '../../core/retention.ts'
 import type {
@@ -56,9 +57,10 @@ export class Upkeep {
 
   expire({ endpointId, bornBefore, now, limit, after }: ExpireRequest): Expired {
     const { no: endpointNo } = this.#endpoints.find(endpointId)
-    // In the order of receipt, so that what is young is never read. A row that is gone meanwhile: from the beginning.
+    // In the order of receipt, so that what is young is never read. A row that is gone meanwhile: from the beginning,
+    // which is where receipts begin to be plausible: what came while the clock was wrong has no age.
     const since = after === null ? undefined : this.#receivedAt.get(after)
-    const start = since === undefined ? [-1, -1] : [since.received_at as number, after]
+    const start = since === undefined ? [plausibleSince, -1] : [since.received_at as number, after]
     const rows = this.#aged.all(endpointNo, bornBefore, ...start, limit) as unknown as AgedRow[]
     const deliveries: ExpiredDelivery[] = []
     for (const { no, replayed_at } of rows) {
