@@ -19,6 +19,7 @@ export type EndpointFlags = Readonly<{
   breaker?: unknown
   classify?: unknown
   disableAfter?: string | false
+  forwardHeaders?: boolean
 }>
 
 const concurrencyMax = 1_000
@@ -35,16 +36,18 @@ export function withEndpointFlags(command: Command): Command {
     .option('--description <text>', 'a note for people')
     .option('--breaker <json|off>', 'circuit breaker, such as {"threshold":5,"cooldown":"5m"}', breaker)
     .option('--disable-after <duration|off>', 'with nothing but failures for this long it is disabled', disableAfter)
+    .option('--forward-headers', 'send on the headers that a source kept')
+    .option('--no-forward-headers', 'do not')
     .option('--classify <json>', 'what single statuses mean, such as {"409":"retryable"}', json)
 }
 
 /** The request that the flags stand for; what was not said is left to the server. */
 export function endpointBody(flags: EndpointFlags): Record<string, unknown> {
   const { types, ordering, retry, concurrency, rateLimit, timeout, header: headers } = flags
-  const { tenant, description, secret, breaker, classify, disableAfter } = flags
+  const { tenant, description, secret, breaker, classify, disableAfter, forwardHeaders } = flags
   const fields = { types, ordering, retry, concurrency, timeout, headers, tenant, description, secret }
   const limit = rateLimit === 'off' ? null : rateLimit
-  const said = Object.entries({ ...fields, rateLimit: limit, breaker, classify, disableAfter }).filter(
+  const said = Object.entries({ ...fields, rateLimit: limit, breaker, classify, disableAfter, forwardHeaders }).filter(
     ([, value]) => value !== undefined,
   )
   return Object.fromEntries(said)

@@ -18,13 +18,10 @@ export type Ending = Readonly<{ status: DeliveryStatus; receivedAt: number; sett
 
 /** Until when a delivery is kept; null: it has not ended. Infinity: until somebody discards it. */
 export function keptUntil({ status, receivedAt, settledAt }: Ending, retention: Retention): number | null {
-  if (settledAt === null) return null
+  if (settledAt === null || status === 'pending' || status === 'processing') return null
   // Settled while the machine did not know the time: nobody can say that it is old.
   if (settledAt < plausibleSince) return Number.POSITIVE_INFINITY
   switch (status) {
-    case 'pending':
-    case 'processing':
-      return null
     case 'delivered':
       return settledAt + retention.deliveredMs
     case 'failed':

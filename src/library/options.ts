@@ -63,6 +63,10 @@ export type EndpointChangeOptions = Omit<RuleOptions, 'tenant'> &
     types?: readonly string[]
     classify?: Readonly<Record<string, 'permanent' | 'retryable'>>
     headers?: Readonly<Record<string, string>>
+    /** Sends on the headers that a source kept. */
+    forwardHeaders?: boolean
+    /** With nothing but failures for this long it is disabled; false: never. */
+    disableAfter?: DurationOption | false
   }>
 
 export type EndpointOptions = EndpointChangeOptions & Readonly<{ url: string; tenant?: string; secret?: string }>

@@ -158,6 +158,7 @@ const endpointFields = {
   breaker: z.union([z.literal(false), breakerShown]),
   classify: z.record(z.string(), z.enum(['permanent', 'retryable'])),
   headers: headersShown,
+  forwardHeaders: z.boolean().optional(),
   disableAfter: z
     .union([z.literal(false), durationShown])
     .optional()

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { defaultBreaker } from '../core/circuit-breaker.ts'
 import { formatDuration } from '../core/duration.ts'
-import type { Endpoint } from '../core/endpoint.ts'
+import type { Endpoint, HttpTarget } from '../core/endpoint.ts'
 import { orderings } from '../core/endpoint.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Classification } from '../core/failure-classifier.ts'
@@ -55,6 +55,7 @@ function changeableFields(presets: Presets) {
     breaker: breakerSchema.optional(),
     classify: classify.optional(),
     disableAfter: disableAfter.optional(),
+    forwardHeaders: forwardHeaders.optional(),
     headers,
   }
 }
@@ -66,6 +67,10 @@ const disableAfter = z
   })
   .transform((value) => (value === false ? null : value))
   .meta({ description: 'With nothing but failures for this long the endpoint is disabled; false: never.' })
+
+const forwardHeaders = z
+  .boolean({ error: says('must be true or false') })
+  .meta({ description: 'Whether the headers that a source kept are sent on with its events.' })
 
 const classifiedStatus = /^(?:[45]xx|[1-5]\d\d)$/
 const classified = choice(['permanent', 'retryable'])
@@ -143,10 +148,7 @@ export function newEndpoint(creation: Creation, id: string, presets: Presets, no
 
 /** Top-level fields replace what was there; what is not named stays. */
 export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now: number): Endpoint {
-  return {
-    ...endpoint,
-    ...(endpoint.kind === 'http' && change.url !== undefined && { url: change.url }),
-    ...(endpoint.kind === 'http' && change.disableAfter !== undefined && { disableAfterMs: change.disableAfter }),
+  const rules = {
     description: change.description ?? endpoint.description,
     types: change.types ?? endpoint.types,
     ordering: change.ordering ?? endpoint.ordering,
@@ -158,6 +160,17 @@ export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now:
     classify: change.classify ?? endpoint.classify,
     headers: change.headers ?? endpoint.headers,
     updatedAt: now,
+  }
+  if (endpoint.kind !== 'http') return { ...endpoint, ...rules }
+  return { ...endpoint, ...rules, ...changedTarget(endpoint, change) }
+}
+
+function changedTarget(target: HttpTarget, change: EndpointChange): HttpTarget {
+  return {
+    kind: 'http',
+    url: change.url ?? target.url,
+    forwardHeaders: change.forwardHeaders ?? target.forwardHeaders,
+    disableAfterMs: change.disableAfter === undefined ? target.disableAfterMs : change.disableAfter,
   }
 }
 
@@ -199,7 +212,10 @@ export function endpointShown(endpoint: Endpoint) {
     },
     classify: endpoint.classify,
     headers: endpoint.headers,
-    ...(endpoint.kind === 'http' && { disableAfter: disableAfterShown(endpoint.disableAfterMs) }),
+    ...(endpoint.kind === 'http' && {
+      forwardHeaders: endpoint.forwardHeaders,
+      disableAfter: disableAfterShown(endpoint.disableAfterMs),
+    }),
     status: endpoint.status,
     statusReason: endpoint.statusReason,
     createdAt: new Date(endpoint.createdAt).toISOString(),

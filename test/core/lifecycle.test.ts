@@ -16,7 +16,7 @@ import {
 import type { Outcome } from '../../src/core/outcome.ts'
 import { presets } from '../../src/core/retry-policy.ts'
 
-const receivedAt = 1_000_000_000
+const receivedAt = Date.UTC(2026, 0, 1)
 const now = receivedAt + 5_000
 const day = 86_400_000
 
@@ -207,6 +207,9 @@ test('age counts from the arrival or the last replay, whichever is later', () =>
   // The clock went back between arrival and replay.
   assert.equal(ageLimit({ ...processing, replayedAt: receivedAt - day }, presets.webhook), receivedAt + 7 * day)
   assert.equal(ageLimit(processing, presets.publish), null)
+  // Received while the machine did not know the time: nobody can say how old it is.
+  assert.equal(ageLimit({ ...fresh, receivedAt: 5_000 }, presets.webhook), null)
+  assert.equal(ageLimit({ ...fresh, receivedAt: 5_000, replayedAt: receivedAt }, presets.webhook), receivedAt + 7 * day)
 })
 
 test('a clock that went back before the arrival harms nothing', () => {

@@ -61,6 +61,7 @@ describe('an endpoint', () => {
       headers: {},
       status: 'active',
       statusReason: null,
+      forwardHeaders: false,
       disableAfter: '5d',
       condition: { state: 'closed', until: null, failures: 0, heldUntil: null, failingSince: null },
     })

@@ -62,6 +62,33 @@ test('sends the headers of the endpoint and the event, the event before the endp
   assert.equal(new Set(names).size, names.length)
 })
 
+test('sends on what a source kept only where the endpoint asks for it, and never in place of its own', async () => {
+  await using endpoint = await openScriptedEndpoint()
+  await using transport = open()
+  const kept = {
+    'x-github-event': 'push',
+    'x-team': 'source',
+    'content-type': 'text/evil',
+    'webhook-id': 'evil',
+    'user-agent': 'evil',
+  }
+  const request = { source: 'github', method: 'POST', query: '', headers: kept }
+  const seen: (readonly unknown[])[] = []
+  for (const forwardHeaders of [true, false]) {
+    await transport.deliver(
+      parcelFor(endpoint.url, { forwardHeaders, headers: { 'x-team': 'own' } }, { request }),
+      never,
+    )
+    const { headers, rawHeaders } = await endpoint.next()
+    seen.push([headers['x-github-event'], headers['x-team'], headers['content-type']])
+    assert.ok(!rawHeaders.some((text) => text.includes('evil')))
+  }
+  assert.deepEqual(seen, [
+    ['push', 'own', 'application/json'],
+    [undefined, 'own', 'application/json'],
+  ])
+})
+
 test('is verified by the Standard Webhooks library, with both secrets of a rotation', async () => {
   await using endpoint = await openScriptedEndpoint()
   await using transport = open()

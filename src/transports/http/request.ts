@@ -16,6 +16,8 @@ export type Route =
       /** Names in lower case and values, in turns, as undici takes them: the endpoint's own and our fixed ones. */
       headers: readonly string[]
       ownNames: ReadonlySet<string>
+      /** Whether what a source kept of its request's headers is sent on. */
+      forwards: boolean
       keys: readonly Key[]
     }>
 
@@ -38,6 +40,7 @@ export function routeOf(endpoint: HttpEndpoint, userAgent: string): Route {
     path: url.pathname + url.search,
     headers: Object.entries(headers).flat(),
     ownNames: new Set(Object.keys(headers)),
+    forwards: endpoint.forwardHeaders,
     keys: endpoint.secrets.flatMap(({ secret, expiresAt }) => {
       const bytes = parseSecret(secret)
       return bytes === null ? [] : [{ bytes, expiresAt }]
@@ -75,7 +78,7 @@ function keysAt(keys: readonly Key[], at: number): readonly Uint8Array[] {
   return valid
 }
 
-/** Everything but the headers that are ours alone. Of two with the same name, the more specific wins: event, endpoint, default. */
+/** Everything but the headers that are ours alone. Of two with the same name, the more specific wins: event, endpoint, default, source. */
 function headersBefore(route: UsableRoute, event: Event): string[] {
   const contentType = isHeaderText(event.contentType) ? event.contentType : 'application/octet-stream'
   const own = hasNames(event.headers) ? sendable(event.headers) : none
@@ -88,6 +91,12 @@ function headersBefore(route: UsableRoute, event: Event): string[] {
     if (own === none || own[name] === undefined) headers.push(name, route.headers[i + 1] ?? '')
   }
   if (own !== none) headers.push(...Object.entries(own).flat())
+  if (route.forwards && event.request !== null) {
+    for (const [name, value] of Object.entries(sendable(event.request.headers))) {
+      const isTaken = name === 'content-type' || route.ownNames.has(name) || own[name] !== undefined
+      if (!isTaken) headers.push(name, value)
+    }
+  }
   return headers
 }
 
