@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Config } from '../config.ts'
+import type { Clock } from '../core/clock.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { ReplayRunner } from '../dispatch/replays.ts'
@@ -50,6 +51,7 @@ export type ServerParts = Readonly<{
   upkeep: Upkeep
   log: Logger
   now: () => number
+  clock: Clock
   version: string
 }>
 

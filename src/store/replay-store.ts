@@ -1,4 +1,5 @@
 import type { DeliveryFilter } from '../core/delivery.ts'
+import type { Ordering } from '../core/endpoint.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayStatus, Selection } from '../core/replay.ts'
 import type { Page } from './store.ts'
@@ -12,10 +13,11 @@ export interface ReplayStore {
   groupDeadLetters(filter: DeliveryFilter, limit: number): Promise<readonly ErrorGroup[]>
 
   /**
-   * Deletes dead letters that match, with their attempts, oldest first, at most `limit`; answers how many. An event
-   * stays until upkeep finds that nothing needs it. Deliveries of any other status are never touched.
+   * Deletes dead letters that match and were settled at `settledBy` or before, with their attempts, oldest first, at
+   * most `limit`; answers how many. An event stays until upkeep finds that nothing needs it. Deliveries of any other
+   * status are never touched.
    */
-  discard(filter: DeliveryFilter, limit: number): Promise<number>
+  discard(filter: DeliveryFilter, limit: number, settledBy: number): Promise<number>
 
   /** How many a job with this selection would match, for the job of one tenant or (null) of all. */
   countSelection(selection: Selection, tenant: string | null): Promise<number>
@@ -66,7 +68,7 @@ export type ReplayStep = Readonly<{
   limit: number
   now: number
   /** For `missing` and `all`: the types, the tenant and the ordering of the endpoint as it is now. */
-  recover: Readonly<{ types: readonly string[]; tenant: string; ordering: 'none' | 'key' | 'endpoint' }> | null
+  recover: Readonly<{ types: readonly string[]; tenant: string; ordering: Ordering }> | null
   /** Ids for deliveries that have to be made, as many as `limit`. Empty for jobs that make none. */
   newIds: readonly string[]
 }>

@@ -108,6 +108,7 @@ export async function openServedParts(
     upkeep,
     log,
     now: Date.now,
+    clock,
     version: '0',
   }
   const server = await openServer({ ...parts, ...change(parts) }, timeouts)

@@ -52,7 +52,7 @@ function listRoute(api: Api, { store }: ServerParts): void {
   })
 }
 
-function discardRoute(api: Api, { store, log, now }: ServerParts): void {
+function discardRoute(api: Api, { store, log, clock }: ServerParts): void {
   api.route({
     method: 'POST',
     url: '/v1/dead-letters/discard',
@@ -73,7 +73,7 @@ function discardRoute(api: Api, { store, log, now }: ServerParts): void {
       }
       const audit = (discarded: number) =>
         log.warn({ by: caller.name, filter: filterShown(dead), all, discarded }, 'dead_letters.discarded')
-      return { discarded: await discardMatching(store, dead, { now: now(), audit }) }
+      return { discarded: await discardMatching(store, dead, { now: clock.steady(), audit }) }
     },
   })
 }

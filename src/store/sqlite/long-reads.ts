@@ -4,7 +4,7 @@ import type { Selection } from '../../core/replay.ts'
 import type { ErrorGroup } from '../replay-store.ts'
 import type { StoreStats } from '../upkeep-store.ts'
 import { groupErrors } from './grouping.ts'
-import { countMatching, matching, walkMatching } from './matching.ts'
+import { countMatching, type Matching, matching, walkMatching } from './matching.ts'
 import { countRecovery, readEndpoint } from './recovery.ts'
 import { isRecovery, selected } from './selection.ts'
 import { Statements } from './statements.ts'
@@ -14,10 +14,12 @@ import { readStats } from './stats.ts'
 export type LongReads = {
   countDeliveries: { request: { filter: DeliveryFilter; max: number }; answer: number }
   groupDeadLetters: { request: { filter: DeliveryFilter; limit: number }; answer: readonly ErrorGroup[] }
-  findDead: { request: { filter: DeliveryFilter; limit: number }; answer: readonly Found[] }
+  findDead: { request: DeadQuery; answer: readonly Found[] }
   measureReplay: { request: { selection: Selection; tenant: string | null }; answer: Measured }
   stats: { request: null; answer: StoreStats }
 }
+
+type DeadQuery = Readonly<{ filter: DeliveryFilter; limit: number; settledBy: number }>
 
 /** A row as it was seen; by its version the writer knows whether it still is. */
 export type Found = Readonly<{ no: number; version: number }>
@@ -47,11 +49,13 @@ export class LongReader {
    * The oldest dead letters that match. Who asks again with the same filter has dealt with what was found before: the
    * search goes on from there, and begins anew before it says that there is nothing.
    */
-  findDead({ filter, limit }: { filter: DeliveryFilter; limit: number }): readonly Found[] {
+  findDead({ filter, limit, settledBy }: DeadQuery): readonly Found[] {
+    const { ways, rest } = matching(deadOnly(filter))
+    const dead: Matching = { ways, rest: [...rest, ['d.settled_at <= ?', settledBy]] }
     const asked = JSON.stringify(filter)
     const after = this.#searched?.asked === asked ? this.#searched.after : 0
-    const goneOn = this.#searchDead(filter, limit, after)
-    const keys = goneOn.length > 0 || after === 0 ? goneOn : this.#searchDead(filter, limit, 0)
+    const goneOn = this.#searchDead(dead, limit, after)
+    const keys = goneOn.length > 0 || after === 0 ? goneOn : this.#searchDead(dead, limit, 0)
     this.#searched = { asked, after: keys.at(-1) ?? 0 }
     return keys.map((no) => {
       const row = this.#statements.row('SELECT version FROM deliveries WHERE no = ?', [no])
@@ -76,10 +80,10 @@ export class LongReader {
     return readStats(this.#statements, this.#file)
   }
 
-  #searchDead(filter: DeliveryFilter, limit: number, after: number): readonly number[] {
+  #searchDead(dead: Matching, limit: number, after: number): readonly number[] {
     const span = { after, last: Number.MAX_SAFE_INTEGER }
     const bounds = { span, limit, looksMax: Number.POSITIVE_INFINITY }
-    return walkMatching(this.#statements, matching(deadOnly(filter)), bounds).keys
+    return walkMatching(this.#statements, dead, bounds).keys
   }
 
   #lastNo(table: 'events' | 'deliveries'): number {

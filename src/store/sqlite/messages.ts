@@ -53,7 +53,7 @@ export type Calls = {
   }
   stepReplay: { request: ReplayStep; answer: ReplayStepped }
   pruneReplays: { request: { before: number; limit: number }; answer: number }
-  discard: { request: readonly Found[]; answer: number }
+  discard: { request: { found: readonly Found[]; settledBy: number }; answer: number }
   expire: { request: ExpireRequest; answer: Expired }
   prune: { request: PruneRequest; answer: Pruned }
   shrink: { request: number; answer: number }

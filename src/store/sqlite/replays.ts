@@ -80,8 +80,8 @@ export class Replays {
   }
 
   /** Deletes dead letters that are still as they were seen. */
-  discard(found: readonly Found[]): number {
-    return this.#revival.discard(found)
+  discard({ found, settledBy }: { found: readonly Found[]; settledBy: number }): number {
+    return this.#revival.discard(found, settledBy)
   }
 
   #advance({ replay, span }: Job, step: ReplayStep): Progress {

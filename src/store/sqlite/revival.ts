@@ -37,7 +37,8 @@ export class Revival {
     this.#laneBusy = db.prepare(laneBusySql)
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDead = db.prepare(`
-      DELETE FROM deliveries WHERE no = ? AND version = ? AND status IN ('failed', 'dead_letter')`)
+      DELETE FROM deliveries
+      WHERE no = ? AND version = ? AND settled_at <= ? AND status IN ('failed', 'dead_letter')`)
   }
 
   /** Brings a settled delivery back. What belongs to a removed endpoint stays: it would wait for nobody. */
@@ -80,10 +81,10 @@ export class Revival {
     return !behind
   }
 
-  discard(found: readonly Found[]): number {
+  discard(found: readonly Found[], settledBy: number): number {
     let count = 0
     for (const { no, version } of found) {
-      if (this.#deleteDead.run(no, version).changes === 0) continue
+      if (this.#deleteDead.run(no, version, settledBy).changes === 0) continue
       this.#deleteAttempts.run(no)
       count += 1
     }

@@ -200,11 +200,11 @@ class SqliteStore implements Store {
   }
 
   /** Found on the side and deleted by key, so that the writer never looks for what matches rarely. */
-  async discard(filter: DeliveryFilter, limit: number): Promise<number> {
+  async discard(filter: DeliveryFilter, limit: number, settledBy: number): Promise<number> {
     for (;;) {
-      const found = await this.#longReader.call('findDead', { filter, limit })
+      const found = await this.#longReader.call('findDead', { filter, limit, settledBy })
       if (found.length === 0) return 0
-      const count = await this.#writer.call('discard', found)
+      const count = await this.#writer.call('discard', { found, settledBy })
       // All of them changed between the two: that says nothing about what else there is.
       if (count > 0) return count
     }

@@ -147,7 +147,7 @@ function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, re
     changeReplay: (request) => replays.change(request),
     stepReplay: (step) => replays.step(step),
     pruneReplays: (request) => replays.prune(request),
-    discard: (found) => replays.discard(found),
+    discard: (request) => replays.discard(request),
     expire: (request) => upkeep.expire(request),
     prune: (request) => upkeep.prune(request),
     shrink: (pagesMax) => upkeep.shrink(pagesMax),

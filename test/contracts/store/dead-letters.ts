@@ -7,6 +7,8 @@ import { anArrival, t0 } from '../../support/builders.ts'
 import { claimDue, endAll, ended, only, type Promised, statusOf, withEndpoint } from './promises.ts'
 
 const allOfIt = Number.MAX_SAFE_INTEGER
+/** When `ended` lets deliveries end. */
+const settled = t0 + 10
 
 export function deadLetterContract(promise: Promised): void {
   promise('counts what matches, and stops at the maximum', async (store) => {
@@ -61,7 +63,7 @@ export function deadLetterContract(promise: Promised): void {
     const log = { ...attempt, responseHeaders: null, responseBody: null, stack: null }
     await endAll(store, endpoint, (claim) => ({ ...ended(claim), attempt: log }))
     const ids = arrivals.map((arrival) => arrival.deliveries[0]!.id)
-    assert.equal(await store.discard({}, 2), 2)
+    assert.equal(await store.discard({}, 2, settled), 2)
     assert.deepEqual(await Promise.all(ids.map((id) => statusOf(store, id))), [
       null,
       null,
@@ -72,9 +74,9 @@ export function deadLetterContract(promise: Promised): void {
     assert.deepEqual(await store.listAttempts(ids[0]!), [])
     assert.equal((await store.listAttempts(ids[2]!)).length, 1)
     assert.equal((await store.getEvent(arrivals[0]!.event.id))?.id, arrivals[0]!.event.id, 'the event stays')
-    assert.equal(await store.discard({ ids: [ids[4]!, ids[0]!] }, 10), 1)
-    assert.equal(await store.discard({}, 10), 2)
-    assert.equal(await store.discard({}, 10), 0)
+    assert.equal(await store.discard({ ids: [ids[4]!, ids[0]!] }, 10, settled), 1)
+    assert.equal(await store.discard({}, 10, settled), 2)
+    assert.equal(await store.discard({}, 10, settled), 0)
   })
 
   promise('discards what became a dead letter after a newer one was discarded', async (store) => {
@@ -86,11 +88,26 @@ export function deadLetterContract(promise: Promised): void {
       await store.commit([ended(only((await claimDue(store, endpoint, { from })).claims))])
     }
     await fail(newer)
-    assert.equal(await store.discard({}, 1), 1)
+    assert.equal(await store.discard({}, 1, settled), 1)
     await fail(older)
-    assert.equal(await store.discard({}, 1), 1)
-    assert.equal(await store.discard({}, 1), 0)
+    assert.equal(await store.discard({}, 1, settled), 1)
+    assert.equal(await store.discard({}, 1, settled), 0)
   })
+
+  promise(
+    'discards nothing that became a dead letter later than was meant, however it looked before',
+    async (store) => {
+      const endpoint = await withEndpoint(store)
+      const [meant, later] = [anArrival(endpoint), anArrival(endpoint)]
+      await store.append([meant, later])
+      const [first, second] = (await claimDue(store, endpoint)).claims as [Claim, Claim]
+      await store.commit([ended(first), ended(second, { settledAt: settled + 1 })])
+      assert.equal(await store.discard({}, 10, settled), 1)
+      assert.equal(await store.discard({}, 10, settled), 0)
+      assert.equal(await statusOf(store, second.delivery.id), 'failed')
+      assert.equal(await store.discard({}, 10, settled + 1), 1)
+    },
+  )
 
   promise('discard only touches dead letters that match, whatever there is', async (store) => {
     const endpoints = [await withEndpoint(store), await withEndpoint(store)]
@@ -132,7 +149,7 @@ export function deadLetterContract(promise: Promised): void {
           row.type === (filter.type ?? row.type) &&
           row.tenant === (filter.tenant ?? row.tenant) &&
           row.reason === (filter.reason ?? row.reason)
-        await store.discard({ ...filter, ids: rows.map((row) => row.id) }, allOfIt)
+        await store.discard({ ...filter, ids: rows.map((row) => row.id) }, allOfIt, settled)
         const left = await Promise.all(rows.map((row) => statusOf(store, row.id)))
         assert.deepEqual(
           left,
