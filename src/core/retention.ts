@@ -30,3 +30,8 @@ export function keptUntil({ status, receivedAt, settledAt }: Ending, retention: 
       return Math.max(receivedAt + retention.deadLetterMs, settledAt + retention.failedMs)
   }
 }
+
+/** Until when an event that went to nobody is kept. Infinity: it came while the machine did not know the time. */
+export function eventKeptUntil(receivedAt: number, retention: Retention): number {
+  return receivedAt < plausibleSince ? Number.POSITIVE_INFINITY : receivedAt + retention.eventMs
+}

@@ -6,14 +6,15 @@ export type { Retention } from '../core/retention.ts'
 export interface UpkeepStore {
   /**
    * Ends deliveries of an endpoint as dead_letter, reason `expired`, that are pending (not leased) and whose
-   * max(receivedAt, replayedAt) is before `bornBefore`; looks at no more than `limit` rows after `after`. The next in an
+   * max(receivedAt, replayedAt) is plausible (core/clock) and before `bornBefore`; looks at no more than `limit` rows after `after`. The next in an
    * ordered lane becomes due.
    */
   expire(request: ExpireRequest): Promise<Expired>
 
   /**
    * Looks at the next events after `after`, at most `limit`, oldest first: deletes their deliveries that have been kept
-   * long enough (with their attempts), and the events of which none is left.
+   * long enough (with their attempts), and the events of which none is left. One that went to nobody goes when its own
+   * time is over (core/retention).
    */
   prune(request: PruneRequest): Promise<Pruned>
 

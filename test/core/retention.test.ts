@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { keptUntil } from '../../src/core/retention.ts'
+import { eventKeptUntil, keptUntil } from '../../src/core/retention.ts'
 
 const day = 86_400_000
 const t0 = Date.UTC(2026, 0, 1)
@@ -28,4 +28,9 @@ test('what ended while the machine did not know the time is not taken for old', 
   for (const status of ['delivered', 'failed', 'dead_letter'] as const) {
     assert.equal(keptUntil({ status, receivedAt: 5_000, settledAt: 9_000 }, retention), Number.POSITIVE_INFINITY)
   }
+})
+
+test('an event that went to nobody is kept from its receipt, and for ever when nobody knows that instant', () => {
+  assert.equal(eventKeptUntil(t0, retention), t0 + 7 * day)
+  assert.equal(eventKeptUntil(5_000, retention), Number.POSITIVE_INFINITY)
 })

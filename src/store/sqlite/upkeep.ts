@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { plausibleSince } from '../../core/clock.ts'
 import type { DeliveryStatus } from '../../core/delivery.ts'
-import { keptUntil, type Retention } from '../../core/retention.ts'
+import { eventKeptUntil, keptUntil, type Retention } from '../../core/retention.ts'
 import type {
   Expired,
   ExpiredDelivery,
@@ -17,7 +17,7 @@ import type { Revival } from './revival.ts'
 type KeyRow = Readonly<{ scope: string; key: string; expires_at: number }>
 type EventRow = Readonly<{ no: number; received_at: number }>
 type DeliveryRow = Readonly<{ no: number; status: DeliveryStatus; received_at: number; settled_at: number | null }>
-type AgedRow = Readonly<{ no: number; replayed_at: number | null }>
+type AgedRow = Readonly<{ no: number; received_at: number; replayed_at: number | null }>
 
 /** Lets nothing grow without bound; runs inside the batch's transaction, a piece at a time. */
 export class Upkeep {
@@ -39,7 +39,7 @@ export class Upkeep {
     this.#endpoints = endpoints
     this.#revival = revival
     this.#aged = db.prepare(`
-      SELECT no, replayed_at FROM deliveries INDEXED BY deliveries_pending
+      SELECT no, received_at, replayed_at FROM deliveries INDEXED BY deliveries_pending
       WHERE endpoint_no = ? AND status = 'pending' AND received_at < ? AND (received_at, no) > (?, ?)
       ORDER BY received_at, no LIMIT ?`)
     this.#receivedAt = db.prepare('SELECT received_at FROM deliveries WHERE no = ?')
@@ -57,14 +57,15 @@ export class Upkeep {
 
   expire({ endpointId, bornBefore, now, limit, after }: ExpireRequest): Expired {
     const { no: endpointNo } = this.#endpoints.find(endpointId)
-    // In the order of receipt, so that what is young is never read. A row that is gone meanwhile: from the beginning,
-    // which is where receipts begin to be plausible: what came while the clock was wrong has no age.
+    // In the order of receipt, so that what is young is never read. A row that is gone meanwhile: from the beginning.
     const since = after === null ? undefined : this.#receivedAt.get(after)
-    const start = since === undefined ? [plausibleSince, -1] : [since.received_at as number, after]
+    const start = since === undefined ? [-1, -1] : [since.received_at as number, after]
     const rows = this.#aged.all(endpointNo, bornBefore, ...start, limit) as unknown as AgedRow[]
     const deliveries: ExpiredDelivery[] = []
-    for (const { no, replayed_at } of rows) {
-      if (replayed_at !== null && replayed_at >= bornBefore) continue
+    for (const { no, received_at, replayed_at } of rows) {
+      const bornAt = Math.max(received_at, replayed_at ?? received_at)
+      // What came while the clock was wrong has no age, unless it was brought back since.
+      if (bornAt >= bornBefore || bornAt < plausibleSince) continue
       // One by one: the end of a head changes the next in its lane, which may be in this chunk too.
       const ended = this.#revival.expire(no, now)
       if (ended === null) continue
@@ -83,7 +84,7 @@ export class Upkeep {
       youngestAt = Math.max(youngestAt ?? event.received_at, event.received_at)
       const { gone, left } = this.#pruneDeliveries(event.no, now, retention)
       deliveries += gone
-      if (left > 0 || (gone === 0 && event.received_at + retention.eventMs > now)) continue
+      if (left > 0 || (gone === 0 && eventKeptUntil(event.received_at, retention) > now)) continue
       this.#deleteEvent.run(event.no)
       deleted += 1
     }

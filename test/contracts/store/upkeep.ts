@@ -88,6 +88,27 @@ export function upkeepContract(promise: Promised): void {
     assert.equal(claim.delivery.id, arrivals[3]!.deliveries[0]!.id)
   })
 
+  promise('what came while the clock was wrong has no age, until it is brought back', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrivals = Array.from({ length: 3 }, (_, i) => anArrival(endpoint, { event: { receivedAt: 5_000 + i } }))
+    await store.append(arrivals)
+    const ids = arrivals.map(({ deliveries }) => deliveries[0]!.id)
+    const from = { deliveryIds: [ids[1]!] }
+    const { delivery } = only((await claimDue(store, endpoint, { from })).claims)
+    const { leaseEndsAt: _, ...facts } = delivery
+    const back = { ...facts, status: 'pending', dueAt: t0, version: delivery.version + 1, replayedAt: t0 } as const
+    await store.commit([{ to: back, attempt: null, claimNext: null }])
+    assert.deepEqual(await expireAll(store, endpoint, t0, 1), [])
+    assert.deepEqual(await expireAll(store, endpoint, t0 + 1, 1), [ids[1]])
+  })
+
+  promise('an event that came while the clock was wrong and went to nobody is not taken for old', async (store) => {
+    const event = anEvent({ receivedAt: 5_000 })
+    await store.append([{ event, idempotency: null, deliveries: [] }])
+    assert.deepEqual(await pruneAll(store, t0), { deliveries: 0, events: 0 })
+    assert.ok(await store.getEvent(event.id))
+  })
+
   promise('deletes deliveries when their time is over, and an event with the last of them', async (store) => {
     const endpoint = await withEndpoint(store)
     const event = anEvent()
