@@ -195,7 +195,8 @@ export class Round {
     const isOpen = !this.#closed && work.serving && !memory.overdrawn && !quarantine.holds(work)
     const goesOn = claim.delivery.lane !== null && isOpen
     const claimNext = goesOn && work.allowance(now).kind === 'open_to' ? now + leaseMs : null
-    this.#settle(work, { to, attempt, claimNext }, (result) => {
+    const ran = tried.report.kind !== 'interrupted'
+    this.#settle(work, { to, attempt, claimNext, ran }, (result) => {
       work.underway.delete(underway)
       quarantine.ended(work, claim)
       if (isFree) work.settling -= 1

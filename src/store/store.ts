@@ -154,7 +154,12 @@ export type Change = Readonly<{
   attempt: Attempt | null
   /** When the lease of the lane's next delivery ends if the dispatcher wants it at once; null to leave it waiting. */
   claimNext: number | null
+  /** It came back from a try, whatever that brought: its interruptions are forgotten. Default false. */
+  ran?: boolean
 }>
+
+/** What was written together: how many calls, and what their commit took, the sync of the disk included. */
+export type WrittenBatch = Readonly<{ calls: number; commitMs: number }>
 
 export type ChangeResult =
   | Readonly<{ kind: 'applied'; next: Claim | null; released: boolean }>

@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { Notice } from '../core/notice.ts'
 import type { NotificationType } from '../core/notification.ts'
 import type { Notices } from '../notices.ts'
+import type { WrittenBatch } from '../store/store.ts'
 import { type OperatingView, type WatchedGauges, watchLoad, watchOperating } from './gauges.ts'
 import { tallied, timed } from './tally.ts'
 import type { UpkeepReport } from './upkeep.ts'
@@ -10,7 +11,7 @@ import type { UpkeepReport } from './upkeep.ts'
 export interface Metrics {
   /** Events were taken in and are on disk, so many milliseconds after they had come. */
   accepted(tookMs: number): void
-  /** One transaction with so many calls in it; `commitMs` is what its commit took, the sync of the disk included. */
+  /** One transaction. */
   batchWritten(batch: WrittenBatch): void
   upkeepDone(report: UpkeepReport): void
   notified(type: NotificationType): void
@@ -20,8 +21,6 @@ export interface Metrics {
   page(): Promise<string>
   readonly contentType: string
 }
-
-export type WrittenBatch = Readonly<{ calls: number; commitMs: number }>
 
 const acceptSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 const commitSeconds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1]

@@ -59,6 +59,21 @@ describe('what was in memory at a crash', () => {
     assert.deepEqual(await bench.tally(other.id), { delivered: 3 })
   })
 
+  test('that came back from a try is not suspected of the crashes before, whatever the try brought', async (t) => {
+    const ours = { kind: 'thrown', verdict: 'ours', message: 'no database', stack: null, retryAfterMs: null } as const
+    const oursThenHangs: Script = (_, tries) => (tries === 1 ? ours : 'hold')
+    let bench = await openBench(t, { code: () => 'hold' })
+    await bench.addHandler()
+    await bench.send()
+    await bench.quiet()
+    for (let crash = 1; crash <= 4; crash += 1) {
+      bench = await crashed(t, bench, oursThenHangs)
+      await bench.pass(60_000, 1_000)
+      assert.deepEqual([crash, bench.code.tries.length, bench.code.open.size], [crash, 2, 1])
+    }
+    assert.deepEqual(await bench.tally(), { processing: 1 })
+  })
+
   test('of other kinds runs as ever', async (t) => {
     const before = await openBench(t, { script: () => 'hold' })
     await before.add({ concurrency: 5 })

@@ -8,12 +8,14 @@ import {
   deliveryColumns,
   eventCells,
   eventColumns,
+  statusCell,
   toClaimed,
   toEvent,
   toFacts,
 } from './rows.ts'
 
-const claimColumns = `${deliveryColumns}, ${eventColumns}, d.no, d.interruptions, d.endpoint_no`
+/** What `take` needs of a row. */
+export const claimColumns = `${deliveryColumns}, ${eventColumns}, d.no, d.interruptions, d.endpoint_no`
 const interruptionsAt = deliveryCells + eventCells + 1
 
 /** The statement behind every claim of due work: its plan is pinned by a test. */
@@ -77,7 +79,7 @@ export class ClaimWork {
     if ('deliveryIds' in from) {
       for (const id of from.deliveryIds) {
         const row = this.#named.get(numberOf('dlv', id), id, now) as unknown as Cell[] | undefined
-        if (row !== undefined) work.offer(row, row[10] === 'processing')
+        if (row !== undefined) work.offer(row, row[statusCell] === 'processing')
       }
       return { claims: work.take(), nextDueAt: null }
     }

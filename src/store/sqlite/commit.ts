@@ -2,10 +2,10 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
 import type { Reason } from '../../core/outcome.ts'
-import type { ClaimWork } from './claim.ts'
+import { type ClaimWork, claimColumns } from './claim.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ChangeRow, changeAt, type ResultRow } from './messages.ts'
-import { type Cell, deliveryColumns, eventColumns } from './rows.ts'
+import type { Cell } from './rows.ts'
 
 type LaneRow = Readonly<{
   endpoint_no: number
@@ -34,15 +34,14 @@ export class Commit {
     this.#update = db.prepare(`
       UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
         retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
-        interruptions = CASE WHEN ?3 = 'pending' AND attempts = ?5 THEN interruptions ELSE 0 END
+        interruptions = CASE WHEN ?3 = 'pending' AND NOT ?13 THEN interruptions ELSE 0 END
       WHERE no = ?1 AND version = ?2 - 1`)
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
         response_headers, response_body, stack) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
     this.#laneRow = db.prepare('SELECT endpoint_no, lane, status, due_at, version FROM deliveries WHERE no = ?')
     this.#next = db.prepare(`
-      SELECT ${deliveryColumns}, ${eventColumns}, d.no, d.interruptions, d.endpoint_no
-      FROM deliveries d INDEXED BY deliveries_lane JOIN events e ON e.no = d.event_no
+      SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_lane JOIN events e ON e.no = d.event_no
       WHERE d.endpoint_no = ? AND d.lane = ? AND d.lane IS NOT NULL AND d.status IN ('pending', 'processing')
       ORDER BY d.position LIMIT 1`)
     this.#next.setReturnArrays(true)

@@ -135,11 +135,11 @@ export const changeAt = {
   status: 4,
   dueAt: 5,
   settledAt: 12,
-  attempt: 14,
+  attempt: 15,
 } as const
 export type ResultRow = 'stale' | 'applied' | 'released' | Claim
 
-export function packChange({ to, attempt, claimNext }: Change): ChangeRow {
+export function packChange({ to, attempt, claimNext, ran = false }: Change): ChangeRow {
   const [dueAt, settledAt, reason] = statusCells(to)
   const row: Cell[] = [
     to.id,
@@ -156,6 +156,7 @@ export function packChange({ to, attempt, claimNext }: Change): ChangeRow {
     to.replayedAt,
     settledAt,
     reason,
+    ran ? 1 : 0,
   ]
   if (attempt !== null) {
     const headers = attempt.responseHeaders === null ? null : JSON.stringify(attempt.responseHeaders)

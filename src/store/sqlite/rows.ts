@@ -29,6 +29,8 @@ export const deliveryColumns =
   'd.id, d.lane, d.received_at, d.attempts, d.tries_in_budget, d.version, d.retry_after, d.last_error, ' +
   'd.last_attempt_at, d.replayed_at, d.status, d.due_at, d.settled_at, d.reason'
 export const deliveryCells = 14
+/** Where the status is among them. */
+export const statusCell = 10
 
 export function toFacts(row: readonly Cell[], at: number, ids: { eventId: string; endpointId: string }): DeliveryFacts {
   return {
@@ -49,7 +51,7 @@ export function toFacts(row: readonly Cell[], at: number, ids: { eventId: string
 
 export function toDelivery(row: readonly Cell[], at: number, ids: { eventId: string; endpointId: string }): Delivery {
   const facts = toFacts(row, at, ids)
-  const status = row[at + 10] as DeliveryStatus
+  const status = row[at + statusCell] as DeliveryStatus
   const dueAt = row[at + 11] as number | null
   const settledAt = row[at + 12] as number
   const reason = row[at + 13] as Reason

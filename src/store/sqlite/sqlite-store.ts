@@ -26,6 +26,7 @@ import type {
   PullBackRequest,
   Store,
   StoreHealth,
+  WrittenBatch,
 } from '../store.ts'
 import type {
   Expired,
@@ -43,7 +44,7 @@ import { packArrival, packChange, unpackAppended, unpackResult } from './message
 import { realFile } from './open-file.ts'
 import { ReadThread } from './read-thread.ts'
 import type { Reads } from './reads.ts'
-import { WriteThread, type WrittenBatch } from './write-thread.ts'
+import { WriteThread } from './write-thread.ts'
 
 export type SqliteSettings = Readonly<{
   file: string

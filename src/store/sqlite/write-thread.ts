@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { PosthornError } from '../../core/errors.ts'
-import type { StoreHealth } from '../store.ts'
+import type { StoreHealth, WrittenBatch } from '../store.ts'
 import { fromMessage, isStorageCode } from './failures.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
 import type { WriterData } from './writer.ts'
@@ -13,9 +13,6 @@ type Waiting = Readonly<{
   resolve: (value: unknown) => void
   reject: (error: Error) => void
 }>
-
-/** What was written together: how many calls, and what their commit took. */
-export type WrittenBatch = Readonly<{ calls: number; commitMs: number }>
 
 export type WriteThreadListener = Readonly<{
   /** The thread died of a defect. */
