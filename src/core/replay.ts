@@ -13,6 +13,13 @@ export type Selection =
 export const recoverOnly = ['failed', 'missing', 'all'] as const
 export type RecoverOnly = (typeof recoverOnly)[number]
 
+/** A selection that makes deliveries. It is found by walking over events: what is missing is not among deliveries. */
+export type Recovery = Extract<Selection, { kind: 'recover' }> & Readonly<{ only: 'missing' | 'all' }>
+
+export function isRecovery(selection: Selection): selection is Recovery {
+  return selection.kind === 'recover' && selection.only !== 'failed'
+}
+
 /** A durable job that brings deliveries back, a few at a time. */
 export type Replay = Readonly<{
   id: string

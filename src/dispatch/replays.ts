@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
-import { type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
+import { isRecovery, type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
@@ -229,7 +229,7 @@ export class ReplayRunner {
 
   #stepOf({ id, rate, selection }: Replay, now: number): ReplayStep {
     const limit = rate === null ? chunkMax : Math.min(chunkMax, Math.max(1, Math.ceil(rate / stepsPerSecond)))
-    const endpoint = makesDeliveries(selection) ? this.#parts.catalogue.get(selection.endpointId) : null
+    const endpoint = isRecovery(selection) ? this.#parts.catalogue.get(selection.endpointId) : null
     if (endpoint === null) return { id, limit, now, recover: null, newIds: [] }
     const { types, tenant, ordering } = endpoint
     const newIds = Array.from({ length: limit }, () => this.#parts.newId('dlv'))
@@ -250,10 +250,6 @@ export class ReplayRunner {
   #tell({ id: replayId, tenant, status, matched, replayed, failed }: Replay): void {
     this.#parts.notices.publish({ kind: 'replay.changed', tenant, replayId, status, matched, replayed, failed })
   }
-}
-
-function makesDeliveries(selection: Selection): selection is Extract<Selection, { kind: 'recover' }> {
-  return selection.kind === 'recover' && selection.only !== 'failed'
 }
 
 /** Those that are deliveries already. */

@@ -69,7 +69,8 @@ export class Append {
   #keepOne(row: ArrivalRow, bodies: ArrayBuffer): Calls['append']['answer'] {
     if (row[keyAt] === null || this.#keepKey(row)) return [this.#keep(row, bodies)]
     const repeat = this.#repeatOf(row, new Map())
-    return repeat === 'conflict' || repeat === null ? { conflicts: [0] } : [repeat]
+    if (repeat === null) throw new Error(`the key of ${row[0]} could be neither written nor found`)
+    return repeat === 'conflict' ? { conflicts: [0] } : [repeat]
   }
 
   /** Answers whether it is new, or was used so long ago that it may be used again. */
@@ -84,7 +85,7 @@ export class Append {
     const [scope = null, key = null, fingerprint = null] = row.slice(idempotencyAt, arrivalHead)
     const known = this.#knownKey.get(scope, key, row[receivedAt] as number) as unknown as KnownKey | undefined
     if (known !== undefined) return known[0] === fingerprint ? [known[1], known[2]] : 'conflict'
-    const name = `${scope} ${key}`
+    const name = `${scope}\n${key}`
     const first = earlier.get(name)
     if (first === undefined) earlier.set(name, row)
     else return first[keyAt + 1] === fingerprint ? [first[0] as string, deliveriesIn(first)] : 'conflict'

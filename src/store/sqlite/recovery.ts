@@ -1,10 +1,9 @@
 import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
 import type { Reason } from '../../core/outcome.ts'
-import { leftOut } from '../../core/replay.ts'
+import { leftOut, type Recovery } from '../../core/replay.ts'
 import { typeMatcher } from '../../core/routing.ts'
 import { firstNumberSince, type Span } from './matching.ts'
 import type { Cell } from './rows.ts'
-import type { Recovery } from './selection.ts'
 import type { Statements } from './statements.ts'
 
 /** What an endpoint should have had: a delivery to make, or one to send again. */

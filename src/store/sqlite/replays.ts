@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { laneOf } from '../../core/lanes.ts'
-import type { Replay, ReplayStatus } from '../../core/replay.ts'
+import { isRecovery, type Recovery, type Replay, type ReplayStatus } from '../../core/replay.ts'
 import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Found } from './long-reads.ts'
@@ -8,7 +8,7 @@ import { firstNumberSince, matching, type Span, walkMatching } from './matching.
 import { type Recoverable, walkRecovery } from './recovery.ts'
 import { replayColumns, replayDoneAt, replayLastAt, toReplay } from './replay-rows.ts'
 import type { Revival } from './revival.ts'
-import { isRecovery, type Recovery, selected, startOf } from './selection.ts'
+import { selected, startOf } from './selection.ts'
 import { Statements } from './statements.ts'
 
 /** A step never looks at more rows than this, whatever it finds: nobody's commit waits for a filter that matches rarely. */

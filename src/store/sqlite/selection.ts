@@ -1,14 +1,7 @@
 import type { DeliveryFilter } from '../../core/delivery.ts'
-import { replayable, type Selection } from '../../core/replay.ts'
+import { type Recovery, replayable, type Selection } from '../../core/replay.ts'
 
-/** A selection that is found by walking over events: deliveries that are missing cannot be found among deliveries. */
-export type Recovery = Extract<Selection, { kind: 'recover' }> & Readonly<{ only: 'missing' | 'all' }>
-
-export function isRecovery(selection: Selection): selection is Recovery {
-  return selection.kind === 'recover' && selection.only !== 'failed'
-}
-
-/** The deliveries of any other selection. A job of one tenant never reaches another's. */
+/** The deliveries of any selection but a recovery. A job of one tenant never reaches another's. */
 export function selected(selection: Exclude<Selection, Recovery>, tenant: string | null): DeliveryFilter {
   const filter = filterOf(selection)
   if (tenant === null) return replayable(filter)
