@@ -15,11 +15,16 @@ export type OrphansParts = Readonly<{
   stopping: AbortSignal
 }>
 
+/** Deliveries of one step: a transaction that others' commits wait for. */
 const endChunk = 1_000
+/** After a step the store belongs to the others for as long as the step took. */
+const restFactor = 1
 
 /** Ends the deliveries of endpoints that are gone. */
 export class Orphans {
   readonly #parts: OrphansParts
+  /** Endpoints whose deliveries are being ended; true: asked for again meanwhile. */
+  readonly #underway = new Map<string, boolean>()
 
   constructor(parts: OrphansParts) {
     this.#parts = parts
@@ -33,16 +38,34 @@ export class Orphans {
     })
   }
 
-  /** Ends what waits in the store, in chunks, so that others' commits are not held up. */
+  /** Ends what waits in the store, in steps, so that others' commits are not held up. */
   endPending(endpointId: string): void {
+    const isUnderway = this.#underway.has(endpointId)
+    this.#underway.set(endpointId, isUnderway)
+    if (isUnderway) return
+    const { log } = this.#parts
+    this.#end(endpointId)
+      // What is left is found again by the next look at the backlog.
+      .catch((err) => log.warn({ err, endpointId }, 'deliveries.not_ended'))
+      .finally(() => {
+        const isAskedAgain = this.#underway.get(endpointId)
+        this.#underway.delete(endpointId)
+        if (isAskedAgain) this.endPending(endpointId)
+      })
+  }
+
+  async #end(endpointId: string): Promise<void> {
     const { store, clock, log, stopping } = this.#parts
-    const end = async (): Promise<void> => {
-      const request = { endpointId, reason: 'endpoint_deleted' as const, now: clock.steady(), limit: endChunk }
-      let ended = 0
-      for (let chunk = -1; chunk !== 0 && !stopping.aborted; ended += chunk) chunk = await store.endPending(request)
-      if (ended > 0) log.warn({ endpointId, deliveries: ended, reason: request.reason }, 'deliveries.ended')
+    const reason = 'endpoint_deleted' as const
+    let ended = 0
+    while (!stopping.aborted) {
+      const began = clock.steady()
+      const count = await store.endPending({ endpointId, reason, now: began, limit: endChunk })
+      ended += count
+      if (count < endChunk) break
+      const restMs = restFactor * (clock.steady() - began)
+      if (restMs > 0) await new Promise((resolve) => setTimeout(resolve, restMs).unref())
     }
-    // What is left is found again by the next look at the backlog.
-    end().catch((err) => log.warn({ err, endpointId }, 'deliveries.not_ended'))
+    if (ended > 0) log.warn({ endpointId, deliveries: ended, reason }, 'deliveries.ended')
   }
 }

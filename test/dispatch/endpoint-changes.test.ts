@@ -75,6 +75,26 @@ describe('removing an endpoint', () => {
     assert.deepEqual(await reasons(bench), { delivered: 1, permanent_status: 1, endpoint_deleted: 2_498 })
   })
 
+  test('what waits is ended by one loop, which rests after a step for as long as it took', async (t) => {
+    const bench = await openBench(t, { script: () => 'hold' })
+    const endpoint = await bench.add({ status: 'paused' })
+    await send(bench, 2_500)
+    bench.watched.onCall = (name) => {
+      if (name === 'endPending') setImmediate(() => bench.time.tick(20))
+    }
+    const goOn = bench.watched.hold('endPending')
+    await bench.catalogue.remove(endpoint.id)
+    await bench.quiet()
+    // Who looks at the backlog meanwhile finds the endpoint too.
+    await bench.pass(60_000, 5_000)
+    assert.equal(bench.watched.calls('endPending'), 1)
+    goOn()
+    await bench.quiet()
+    assert.deepEqual(await reasons(bench), { pending: 1_500, endpoint_deleted: 1_000 })
+    for (let left = 10; left > 0; left -= 1) await bench.pass(60_000)
+    assert.deepEqual(await reasons(bench), { endpoint_deleted: 2_500 })
+  })
+
   test('an ordered lane ends as a whole', async (t) => {
     const bench = await openBench(t, { script: () => 'hold' })
     const endpoint = await bench.add({ ordering: 'endpoint' })

@@ -99,6 +99,8 @@ describe('query plans of the writer', () => {
     ['the tail of a lane', 'max(position)', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['a time too far ahead', 'min(retry_after', 'INDEX deliveries_ready (endpoint_no=? AND due_at>?)'],
     ['what is too old', '(received_at, no) >', 'INDEX deliveries_pending (endpoint_no=? AND received_at>? AND'],
+    ['what a removed endpoint leaves', 'UNION ALL', 'COVERING INDEX deliveries_pending (endpoint_no=?)'],
+    ['who has anything pending', 'endpoint_no > ? AND status', 'COVERING INDEX deliveries_pending (endpoint_no>?)'],
     ['an idempotency key', 'SELECT fingerprint', 'PRIMARY KEY (scope=? AND key=?)'],
   ]
   for (const [what, fragment, index] of uses) {

@@ -33,6 +33,7 @@ export class ClaimWork {
   readonly #take: StatementSync
   readonly #nextDue: StatementSync
   readonly #firstDueAfter: StatementSync
+  readonly #firstPendingAfter: StatementSync
   readonly #lapsedAt: StatementSync
   readonly #renew: StatementSync
   readonly #pullBack: StatementSync
@@ -56,6 +57,9 @@ export class ClaimWork {
     this.#firstDueAfter = db.prepare(`
       SELECT endpoint_no, due_at FROM deliveries INDEXED BY deliveries_ready
       WHERE endpoint_no > ? AND status = 'pending' AND due_at IS NOT NULL ORDER BY endpoint_no, due_at LIMIT 1`)
+    this.#firstPendingAfter = db.prepare(`
+      SELECT endpoint_no FROM deliveries INDEXED BY deliveries_pending
+      WHERE endpoint_no > ? AND status = 'pending' ORDER BY endpoint_no LIMIT 1`)
     this.#lapsedAt = db.prepare(`
       SELECT endpoint_no, min(due_at) AS due_at FROM deliveries INDEXED BY deliveries_leased
       WHERE status = 'processing' AND due_at <= ? GROUP BY endpoint_no`)
@@ -115,12 +119,24 @@ export class ClaimWork {
       .all(now)
       .map((row) => ({ endpointId: this.#endpoints.idOf(row.endpoint_no as number), nextDueAt: row.due_at as number }))
     let last = -1
-    for (;;) {
-      const row = this.#firstDueAfter.get(last)
-      if (row === undefined) return found
+    for (let row = this.#firstDueAfter.get(last); row !== undefined; row = this.#firstDueAfter.get(last)) {
       last = row.endpoint_no as number
       found.push({ endpointId: this.#endpoints.idOf(last), nextDueAt: row.due_at as number })
     }
+    const known = new Set(found.map(({ endpointId }) => endpointId))
+    return [...found, ...this.#leftBehind(now).filter(({ endpointId }) => !known.has(endpointId))]
+  }
+
+  /** Removed endpoints at which anything is pending, even if it waits behind a head that was ended before it. */
+  #leftBehind(now: number): Backlog[] {
+    const found: Backlog[] = []
+    let last = -1
+    for (let row = this.#firstPendingAfter.get(last); row !== undefined; row = this.#firstPendingAfter.get(last)) {
+      last = row.endpoint_no as number
+      const endpointId = this.#endpoints.idOf(last)
+      if (this.#endpoints.find(endpointId).removed) found.push({ endpointId, nextDueAt: now })
+    }
+    return found
   }
 
   pullBack({ endpointId, latestDueAt, untriedDueAt }: PullBackRequest): number {

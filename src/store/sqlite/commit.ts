@@ -53,12 +53,7 @@ export class Commit {
           WHERE endpoint_no = ?2 AND lane = ?3 AND lane IS NOT NULL AND status IN ('pending', 'processing')), 0))
       WHERE no = ?1`)
     this.#pendingOf = db.prepare(`
-      SELECT no FROM deliveries INDEXED BY deliveries_lane
-      WHERE endpoint_no = ? AND lane IS NOT NULL AND status IN ('pending', 'processing')
-        AND status = 'pending' AND due_at IS NULL
-      UNION ALL
-      SELECT no FROM deliveries INDEXED BY deliveries_ready
-      WHERE endpoint_no = ? AND status = 'pending' AND due_at IS NOT NULL
+      SELECT no FROM deliveries INDEXED BY deliveries_pending WHERE endpoint_no = ? AND status = 'pending'
       UNION ALL
       SELECT no FROM deliveries INDEXED BY deliveries_leased
       WHERE endpoint_no = ? AND status = 'processing' AND due_at <= ?
@@ -74,12 +69,12 @@ export class Commit {
   }
 
   /**
-   * Ends pending deliveries of an endpoint that nobody serves any more. Those behind others go first: the heads are what
-   * the backlog shows, and what is left when this is interrupted must still be found.
+   * Ends pending deliveries of an endpoint that nobody serves any more. It reads no more rows than it ends: those that
+   * wait behind a head that is gone are found again, because the backlog tells of all that waits at removed endpoints.
    */
   endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): number {
     const { no } = this.#endpoints.find(request.endpointId)
-    const rows = this.#pendingOf.all(no, no, no, request.now, request.limit)
+    const rows = this.#pendingOf.all(no, no, request.now, request.limit)
     for (const row of rows) this.#end.run(request.reason, request.now, row.no as number)
     return rows.length
   }

@@ -71,5 +71,6 @@ export function catalogueContract(promise: Promised): void {
       [endpoint.id],
     )
     assert.equal(await again.endPending({ ...request, limit: 100 }), 6)
+    assert.deepEqual(await again.backlog(t0 + 1), [])
   })
 }
