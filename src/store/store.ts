@@ -50,7 +50,10 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   /** Moves the end of the leases of these deliveries, if they are still `processing` with this version. */
   renew(leases: readonly LeaseRenewal[]): Promise<void>
 
-  /** For every endpoint with pending deliveries that are not behind another, or with lapsed leases: when the first is due. */
+  /**
+   * For every endpoint with pending deliveries that are not behind another, or with lapsed leases: when the first is
+   * due. And every removed endpoint at which anything is pending.
+   */
   backlog(now: number): Promise<readonly Backlog[]>
 
   /**
@@ -67,8 +70,8 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   removeEndpoint(id: string): Promise<void>
   listEndpoints(): Promise<readonly Endpoint[]>
   /**
-   * Ends at most `limit` deliveries of an endpoint as failed that are pending, or whose lease has lapsed; answers how
-   * many. 0 means: none is left.
+   * Ends at most `limit` deliveries of a removed endpoint as failed that are pending, or whose lease has lapsed; answers
+   * how many. Fewer than `limit` means: none is left.
    */
   endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): Promise<number>
   /** The breaker, the hold and the failing of endpoints, kept so that they survive a restart. */
@@ -89,7 +92,7 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
 
   /** Whether the last write was kept; `problem` is a sentence for a person. Turns healthy again by itself. */
   health(): StoreHealth
-  /** Writes what is under way, then closes. May be called twice. */
+  /** Writes what is under way, then closes. Reads that wait are rejected as `shutting_down`. May be called twice. */
   close(): Promise<void>
 }
 

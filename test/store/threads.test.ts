@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { describe, type TestContext, test } from 'node:test'
 import type { Worker } from 'node:worker_threads'
 import type { Store } from '../../src/store/store.ts'
@@ -99,15 +100,18 @@ describe('when the reader thread ends', () => {
 })
 
 describe('closing', () => {
-  test('keeps and answers what was called before it', async (t) => {
+  test('keeps what was called before it, and waits for no read', async (t) => {
     const { scene, file, store } = await stage(t)
     const arrivals = Array.from({ length: 200 }, anEventAlone)
     const calls = arrivals.map((arrival) => store.append([arrival]))
     const reads = arrivals.slice(0, 20).map((arrival) => store.getEvent(arrival.event.id))
+    for (const read of reads) read.catch(() => {})
     const closed = store.close()
     await assert.rejects(store.getEvent('evt_late'), { code: 'shutting_down' })
     assert.ok((await Promise.all(calls)).every((answer) => answer.kind === 'kept'))
-    await Promise.all([...reads, closed])
+    await closed
+    for (const read of reads) await assert.rejects(read, { code: 'shutting_down' })
+    assert.equal(existsSync(`${file}-wal`), false, 'the last connection has taken the log with it')
     const again = await scene.open(file)
     for (const { event } of arrivals) assert.ok(await again.getEvent(event.id))
   })

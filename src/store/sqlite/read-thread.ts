@@ -27,7 +27,7 @@ export class ReadThread<Reads extends ReadTable> {
   }
 
   call<Name extends keyof Reads & string>(name: Name, request: Reads[Name]['request']): Promise<Reads[Name]['answer']> {
-    if (this.#closed) return Promise.reject(new PosthornError('shutting_down', 'The store is closed.'))
+    if (this.#closed) return Promise.reject(closed())
     if (this.#waiting.size >= readsWaitingMax) {
       return Promise.reject(new PosthornError('store_unavailable', 'Too many reads wait for the database; try again.'))
     }
@@ -40,14 +40,18 @@ export class ReadThread<Reads extends ReadTable> {
     })
   }
 
+  /**
+   * Rejects what waits, and ends the thread at the end of the statement that it is in: who only reads has nothing to
+   * lose. That is safe in the middle of a checkpoint too: what it has not moved into the file is still in the log, and
+   * the connections are closed with the thread.
+   */
   async close(): Promise<void> {
     this.#closed = true
+    for (const waiting of this.#waiting.values()) waiting.reject(closed())
+    this.#waiting.clear()
     const worker = this.#worker
-    if (worker === null) return
     this.#worker = null
-    const ended = new Promise((resolve) => worker.once('exit', resolve))
-    worker.postMessage('close')
-    await ended
+    await worker?.terminate()
   }
 
   #restart(): void {
@@ -78,4 +82,8 @@ export class ReadThread<Reads extends ReadTable> {
     worker.unref()
     return worker
   }
+}
+
+function closed(): PosthornError {
+  return new PosthornError('shutting_down', 'The store is closed.')
 }

@@ -33,16 +33,7 @@ const timer = setInterval(() => {
 }, checkpointEveryMs)
 if (checkpoints === null) clearInterval(timer)
 
-port.on('message', (message: ReadMessage | 'close') => {
-  if (message === 'close') {
-    clearInterval(timer)
-    db.close()
-    checkpoints?.close()
-    port.close()
-    return
-  }
-  port.postMessage(answer(message))
-})
+port.on('message', (message: ReadMessage) => port.postMessage(answer(message)))
 
 function serve(
   reader: Reader,
