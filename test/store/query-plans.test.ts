@@ -8,7 +8,7 @@ import { Append } from '../../src/store/sqlite/append.ts'
 import { ClaimWork, readySql } from '../../src/store/sqlite/claim.ts'
 import { Commit } from '../../src/store/sqlite/commit.ts'
 import { EndpointTable } from '../../src/store/sqlite/endpoints.ts'
-import { matching, walkMatching } from '../../src/store/sqlite/matching.ts'
+import { matching, sortsAllThatWaits, walkMatching } from '../../src/store/sqlite/matching.ts'
 import { migrate } from '../../src/store/sqlite/migrations.ts'
 import { Reader } from '../../src/store/sqlite/reads.ts'
 import { Replays } from '../../src/store/sqlite/replays.ts'
@@ -100,7 +100,7 @@ describe('query plans of the writer', () => {
     ['a time too far ahead', 'min(retry_after', 'INDEX deliveries_ready (endpoint_no=? AND due_at>?)'],
     ['what is too old', '(received_at, no) >', 'INDEX deliveries_pending (endpoint_no=? AND received_at>? AND'],
     ['what a removed endpoint leaves', 'UNION ALL', 'COVERING INDEX deliveries_pending (endpoint_no=?)'],
-    ['who has anything pending', 'endpoint_no > ? AND status', 'COVERING INDEX deliveries_pending (endpoint_no>?)'],
+    ['who has anything pending', 'ORDER BY endpoint_no LIMIT 1', 'COVERING INDEX deliveries_pending (endpoint_no>?)'],
     ['an idempotency key', 'SELECT fingerprint', 'PRIMARY KEY (scope=? AND key=?)'],
   ]
   for (const [what, fragment, index] of uses) {
@@ -143,6 +143,19 @@ describe('query plans of the reader', () => {
     assert.match(plan, /SCAN d USING COVERING INDEX deliveries_leased/)
     const ofEndpoint = planOfList({ statuses: ['pending'], endpointId: anId('ep') })
     assert.match(ofEndpoint, /SEARCH d USING COVERING INDEX deliveries_pending \(endpoint_no=\?\)/)
+  })
+
+  test('exactly the pages that sort what waits are left to the thread for long reads', () => {
+    const endpointId = anId('ep')
+    const queries: readonly DeliveryFilter[] = [
+      ...[{}, { statuses: ['pending'] }, { statuses: ['pending'], endpointId }, { statuses: ['pending', 'failed'] }],
+      ...[{ statuses: ['pending', 'delivered'] }, { statuses: ['failed'] }, { statuses: ['pending'], ids: [] }],
+      ...[{ statuses: ['pending'], eventId: anId('evt') }, { endpointId }],
+    ] as const
+    for (const query of queries) {
+      const sorts = /TEMP B-TREE/.test(planOfList(query))
+      assert.equal(sortsAllThatWaits(query), sorts, JSON.stringify(query))
+    }
   })
 
   test('what was received since an instant is found without reading what is older', () => {

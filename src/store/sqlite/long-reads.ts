@@ -5,6 +5,7 @@ import type { ErrorGroup } from '../replay-store.ts'
 import type { StoreStats } from '../upkeep-store.ts'
 import { groupErrors } from './grouping.ts'
 import { countMatching, type Matching, matching, walkMatching } from './matching.ts'
+import type { Reads } from './reads.ts'
 import { countRecovery, readEndpoint } from './recovery.ts'
 import { selected } from './selection.ts'
 import { Statements } from './statements.ts'
@@ -14,6 +15,8 @@ import { readStats } from './stats.ts'
 export type LongReads = {
   countDeliveries: { request: { filter: DeliveryFilter; max: number }; answer: number }
   groupDeadLetters: { request: { filter: DeliveryFilter; limit: number }; answer: readonly ErrorGroup[] }
+  /** A page of what waits. */
+  listDeliveries: Reads['listDeliveries']
   findDead: { request: DeadQuery; answer: readonly Found[] }
   measureReplay: { request: { selection: Selection; tenant: string | null }; answer: Measured }
   stats: { request: null; answer: StoreStats }

@@ -3,7 +3,10 @@ import { numberAfter, numberOf } from '../../core/id.ts'
 import type { Cell } from './rows.ts'
 import type { Statements } from './statements.ts'
 
-/** A filter as SQL: the ways that lead to its rows, each in the order of row keys, and what to check of each row. */
+/**
+ * A filter as SQL: the ways that lead to its rows, and what to check of each row. Each way is in the order of row keys,
+ * but those to what is under way, which are in the order of time and have to be sorted.
+ */
 export type Matching = Readonly<{ ways: readonly Way[]; rest: readonly Condition[] }>
 
 export type Way = Readonly<{ from: string; where: readonly Condition[] }>
@@ -31,6 +34,12 @@ export function matching(filter: DeliveryFilter): Matching {
   }))
   // What an index has answered is not asked of the row again: where that is all, the row is never read.
   return { ways, rest: conditionsOf({ ...filter, ...answered }) }
+}
+
+/** Whether a page of it has to sort all that waits before it can show the first. */
+export function sortsAllThatWaits({ ids, eventId, statuses = [] }: DeliveryFilter): boolean {
+  const isNamed = ids !== undefined || eventId !== undefined
+  return !isNamed && statuses.includes('pending') && !statuses.includes('delivered')
 }
 
 type Lead = Readonly<{ index: string | null; where: readonly Condition[] }>

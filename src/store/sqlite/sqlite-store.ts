@@ -40,6 +40,7 @@ import type {
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { makeFolder } from './folder.ts'
 import type { LongReads } from './long-reads.ts'
+import { sortsAllThatWaits } from './matching.ts'
 import { packArrival, packChange, unpackAppended, unpackResult } from './messages.ts'
 import { realFile } from './open-file.ts'
 import { ReadThread } from './read-thread.ts'
@@ -161,6 +162,7 @@ class SqliteStore implements Store {
   }
 
   listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>> {
+    if (sortsAllThatWaits(query)) return this.#longReader.call('listDeliveries', query)
     return this.#reader.call('listDeliveries', query)
   }
 

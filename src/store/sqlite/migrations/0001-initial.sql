@@ -65,7 +65,8 @@ CREATE INDEX deliveries_leased ON deliveries (due_at) WHERE status = 'processing
 CREATE INDEX deliveries_lane ON deliveries (endpoint_no, lane, position)
   WHERE lane IS NOT NULL AND status IN ('pending', 'processing');
 CREATE INDEX deliveries_of_event ON deliveries (event_no);
--- Row keys are the last column of every index, so that each of these also leads through its rows in order.
+-- Row keys are the last column of every index: where all columns before them are fixed, an index leads through its rows
+-- in their order. What waits and what is leased comes in the order of time instead.
 CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint_no);
 -- What waits, oldest first: how much there is, and what is too old.
 CREATE INDEX deliveries_pending ON deliveries (endpoint_no, received_at) WHERE status = 'pending';
