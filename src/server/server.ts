@@ -107,13 +107,15 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   const { config, intake, notices } = parts
   const access = accessBy(config.apiKey, (key) => keys.find(key))
   const stream = new Stream({ notices, keys, access })
+  // Two: who sends to a source need not say who they are, and must not be able to keep out those who have a key.
   const bodies = new BodyBudget(config.requestBytesMax)
+  const inboundBodies = new BodyBudget(config.requestBytesMax)
   const fail = (request: IncomingMessage, response: ServerResponse, error: unknown) => {
     const { problem, requestId } = reported(parts, request, error)
     sendProblem(response, problem, requestId)
   }
   const hotPath = openHotPath({ intake, access, bodies, eventBytesMax: config.eventBytesMax, fail })
-  const inboundPath = openInboundPath({ ...parts, bodies, fail })
+  const inboundPath = openInboundPath({ ...parts, bodies: inboundBodies, fail })
   const limited = (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
     boundedServer({ timeouts, connectionsMax: config.connectionsMax }, (request, response) => {
       // A server that is stopping wants its connections back.

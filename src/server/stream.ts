@@ -57,23 +57,34 @@ export class Stream {
     const client = new Listener(request)
     this.#clients.add(client)
     this.#stop ??= this.#start()
-    request.response.on('close', () => {
-      this.#clients.delete(client)
-      if (this.#clients.size === 0) this.#rest()
-    })
+    request.response.on('close', () => this.#forget(client))
     client.begin()
   }
 
   /** Ends all of them. */
   stop(): void {
-    for (const client of this.#clients) client.end()
+    for (const client of this.#clients) this.#end(client, (response) => response.end())
+  }
+
+  /** Told nothing from now on: what is written after the end would be an error that nobody expects. */
+  #end(client: Listener, how: (response: ServerResponse) => void): void {
+    this.#forget(client)
+    how(client.response)
+  }
+
+  #forget(client: Listener): void {
+    this.#clients.delete(client)
+    if (this.#clients.size === 0) this.#rest()
   }
 
   #start(): () => void {
     const { notices, keys, access } = this.#parts
     const unsubscribe = notices.subscribe((notice) => this.#tell(notice))
     const forget = keys.onRevoked(() => {
-      for (const client of this.#clients) if (access(client.headers) instanceof Problem) client.end()
+      for (const client of this.#clients) {
+        // Not an orderly end, which would wait for a reader that does not read.
+        if (access(client.headers) instanceof Problem) this.#end(client, (response) => response.destroy())
+      }
     })
     const heartbeat = setInterval(() => {
       for (const client of this.#clients) client.beat()
@@ -102,8 +113,8 @@ export class Stream {
 
 class Listener {
   readonly headers: IncomingHttpHeaders
+  readonly response: ServerResponse
   readonly #scope: Scope
-  readonly #response: ServerResponse
   readonly #endpointId: string | null
   readonly #kinds: ReadonlySet<string> | null
   readonly #wantsType: ((type: string) => boolean) | null
@@ -114,16 +125,18 @@ class Listener {
   constructor({ scope, filter, headers, response }: StreamRequest) {
     this.headers = headers
     this.#scope = scope
-    this.#response = response
+    this.response = response
     this.#endpointId = filter.endpointId
     this.#kinds = filter.kinds.length === 0 ? null : new Set(filter.kinds)
     this.#wantsType = filter.types.length === 0 ? null : typeMatcher(filter.types)
   }
 
   begin(): void {
-    this.#response.writeHead(200, streamHeaders)
-    this.#response.write(': posthorn\n\n')
-    this.#response.on('drain', () => this.#catchUp())
+    this.response.writeHead(200, streamHeaders)
+    this.response.write(': posthorn\n\n')
+    this.response.on('drain', () => this.#catchUp())
+    // A reader that is gone is no news: its connection closes, and with it goes all there is to do.
+    this.response.on('error', () => {})
   }
 
   wants(notice: Notice): boolean {
@@ -134,29 +147,25 @@ class Listener {
   }
 
   send(text: string): void {
-    if (this.#dropped > 0 || this.#response.writableLength + text.length > waitingBytesMax) this.#dropped += 1
-    else this.#response.write(text)
+    if (this.#dropped > 0 || this.response.writableLength + text.length > waitingBytesMax) this.#dropped += 1
+    else this.response.write(text)
   }
 
   /** A proxy sees that the line is alive; one who has read nothing between two beats is let go. */
   beat(): void {
-    if (this.#response.writableLength === 0) {
+    if (this.response.writableLength === 0) {
       this.#stalled = 0
-      this.#response.write(':\n\n')
+      this.response.write(':\n\n')
       return
     }
     this.#stalled += 1
-    if (this.#stalled > 1 && this.#dropped > 0) this.#response.destroy()
-  }
-
-  end(): void {
-    this.#response.end()
+    if (this.#stalled > 1 && this.#dropped > 0) this.response.destroy()
   }
 
   #catchUp(): void {
     this.#stalled = 0
-    if (this.#dropped === 0) return
-    this.#response.write(`event: dropped\ndata: {"kind":"dropped","dropped":${this.#dropped}}\n\n`)
+    if (this.#dropped === 0 || this.response.writableEnded) return
+    this.response.write(`event: dropped\ndata: {"kind":"dropped","dropped":${this.#dropped}}\n\n`)
     this.#dropped = 0
   }
 }

@@ -41,6 +41,24 @@ describe('bodies that are being read', () => {
     }
   })
 
+  test('of senders without a key do not keep out those who have one', async () => {
+    const served = await openServed({ POSTHORN_REQUEST_BYTES_MAX: '1MiB' })
+    try {
+      await served.call('POST', '/v1/sources', {
+        name: 'open',
+        provider: 'hmac',
+        secret: 'a secret of some length',
+        hmac: { header: 'x-signature' },
+      })
+      const senders = await Promise.all([1, 2, 3].map(() => slowSender(served, '/in/open', 600_000)))
+      assert.match(await Promise.any(senders.map(answerOf)), /^HTTP\/1\.1 503 /)
+      assert.equal((await served.call('POST', '/v1/events', { type: 'a', data: 'x'.repeat(900_000) })).status, 202)
+      for (const socket of senders) socket.destroy()
+    } finally {
+      await served.stop()
+    }
+  })
+
   test('count by what has come, not by what was announced', async () => {
     const served = await openServed({ POSTHORN_REQUEST_BYTES_MAX: '1MiB' })
     try {

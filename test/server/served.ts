@@ -93,7 +93,7 @@ export async function openServedParts(
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const refusal = (url: string) => transport.refusal(url)
   const endpoints = () => catalogue.list()
-  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek })
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
   const parts = {
     config,
     presets,

@@ -93,12 +93,45 @@ describe('the stream', () => {
     await served.call('POST', '/v1/events', { ...event, tenant: 'acme' }, admin)
     await listener.until((heard) => heard.length > 0)
     await served.call('DELETE', `/v1/keys/${made.json.id}`, undefined, admin)
-    assert.equal(await listener.ended, 'ended')
+    assert.equal(await listener.ended, 'cut')
     assert.deepEqual(
       listener.heard.map(({ tenant }) => tenant),
       ['acme'],
     )
   })
+})
+
+const aNotice: Notice = {
+  kind: 'event.accepted',
+  tenant: 'default',
+  eventId: `evt_${'x'.repeat(1_000)}`,
+  type: 'a',
+  deliveries: 0,
+}
+
+test('a reader whose key is deleted while it does not read is let go, and what happens next harms nobody', async () => {
+  let notices: Notices | null = null
+  const served = await openServedParts((parts) => {
+    notices = parts.notices
+    return {}
+  })
+  try {
+    const made = await served.call('POST', '/v1/keys', { role: 'read' })
+    const { port, host } = new URL(served.url)
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.on('error', () => {})
+    socket.write(`GET /v1/stream HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${made.json.key}\r\n\r\n`)
+    await once(socket, 'data')
+    socket.pause()
+    for (let i = 0; i < 50_000; i++) (notices as Notices | null)?.publish(aNotice)
+    await served.call('DELETE', `/v1/keys/${made.json.id}`)
+    for (let i = 0; i < 10; i++) (notices as Notices | null)?.publish(aNotice)
+    socket.resume()
+    await once(socket, 'close')
+    assert.equal((await served.call('GET', '/healthz')).status, 200)
+  } finally {
+    await served.stop()
+  }
 })
 
 test('a reader that does not read costs a bounded part of memory and is told how much it missed', async () => {
@@ -107,13 +140,6 @@ test('a reader that does not read costs a bounded part of memory and is told how
     notices = parts.notices
     return {}
   })
-  const notice: Notice = {
-    kind: 'event.accepted',
-    tenant: 'default',
-    eventId: `evt_${'x'.repeat(1_000)}`,
-    type: 'a',
-    deliveries: 0,
-  }
   try {
     const { port, host } = new URL(served.url)
     const socket = connect(Number(port), '127.0.0.1')
@@ -121,7 +147,7 @@ test('a reader that does not read costs a bounded part of memory and is told how
     await once(socket, 'data')
     socket.pause()
     const publish = (count: number) => {
-      for (let i = 0; i < count; i++) notices?.publish(notice)
+      for (let i = 0; i < count; i++) (notices as Notices | null)?.publish(aNotice)
     }
     // Far more than the connection and the server's own limit hold together.
     publish(50_000)
