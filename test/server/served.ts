@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { openApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
+import { presets } from '../../src/core/retry-policy.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { ReplayRunner } from '../../src/dispatch/replays.ts'
@@ -95,6 +96,7 @@ export async function openServedParts(
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
   const parts = {
     config,
+    presets,
     store,
     intake,
     ids,
