@@ -104,6 +104,9 @@ const settings = {
 
 type Settings = typeof settings
 export type SettingName = keyof Settings
+/** As it is called in the file, as a flag and in code: without the unit. */
+export type PublicName = PublicNameOf<SettingName>
+export type PublicNameOf<N extends SettingName> = N extends `${infer Stem}Ms` ? Stem : N
 export type Origin = 'flag' | 'env' | 'file' | 'default'
 type Given = Readonly<{ text: string | null; origin: Origin }>
 
@@ -116,13 +119,15 @@ export type ConfigInput = Readonly<{
   flags: Readonly<Record<string, string | undefined>>
   env: Readonly<Record<string, string | undefined>>
   readFile?: (path: string) => string
+  /** In camel case: what is the default here instead of the one in the table. */
+  fallbacks?: Readonly<Partial<Record<PublicName, string>>>
   /** What a flag is called where the caller's own people write it; by default it is a flag of the command line. */
   flagName?: (name: string) => string
 }>
 
 const names = Object.keys(settings) as SettingName[]
 /** In the file and as a flag a duration is a text with its unit. */
-const publicName = (name: SettingName) => name.replace(/Ms$/, '')
+const publicName = (name: SettingName) => name.replace(/Ms$/, '') as PublicName
 export const publicNames: readonly string[] = names.map(publicName)
 
 /** The environment of this process, for those who are not started from a command line. */
@@ -137,9 +142,10 @@ export function loadConfig(input: ConfigInput): Config {
   const given = Object.fromEntries(
     names.map((name) => {
       const label = publicName(name)
-      const text = { flag: input.flags[label], env: input.env[settings[name].env] || undefined, file: file[label] }
+      const text = { flag: input.flags[label], env: fromEnvironment(input.env, settings[name].env), file: file[label] }
       const origin = (['flag', 'env', 'file'] as const).find((from) => text[from] !== undefined) ?? 'default'
-      return [name, { text: origin === 'default' ? settings[name].fallback : (text[origin] ?? null), origin }]
+      const fallback = input.fallbacks?.[label] ?? settings[name].fallback
+      return [name, { text: origin === 'default' ? fallback : (text[origin] ?? null), origin }]
     }),
   ) as Record<SettingName, Given>
   const parsed = schema.safeParse(Object.fromEntries(names.map((name) => [name, given[name].text])))
@@ -216,8 +222,14 @@ function secret<T>(env: string, read: Setting<T>['read'], about: string): Settin
   return { env, fallback: null, about, secret: true, read }
 }
 
-/** What Kubernetes sets for a service called posthorn. */
+/** What Kubernetes sets for a service called posthorn: `POSTHORN_PORT=tcp://10.0.0.1:4800` and a few more. */
 const serviceLink = /^POSTHORN_(SERVICE_|PORT_)/
+const serviceAddress = /^(?:tcp|udp|sctp):\/\//
+
+function fromEnvironment(env: ConfigInput['env'], name: string): string | undefined {
+  const text = env[name]
+  return !text || (name.endsWith('_PORT') && serviceAddress.test(text)) ? undefined : text
+}
 
 function unknownNames(env: ConfigInput['env']): string[] {
   const known = [...names.map((name) => settings[name].env), 'POSTHORN_CONFIG']

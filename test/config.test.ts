@@ -152,6 +152,24 @@ describe('the configuration', () => {
     assert.deepEqual(load({ POSTHORN_ALLOW_PRIVATE: ' 127.0.0.1 , fd00::/8 ' }).allowPrivate, ['127.0.0.1', 'fd00::/8'])
   })
 
+  test('takes nothing that Kubernetes sets for a service called posthorn for a setting', () => {
+    const links = {
+      POSTHORN_PORT: 'tcp://10.0.0.1:4800',
+      POSTHORN_PORT_4800_TCP_PORT: '4800',
+      POSTHORN_SERVICE_HOST: '10.0.0.1',
+    }
+    assert.equal(load(links).port, 4800)
+    assert.equal(load(links).given.port.origin, 'default')
+    assert.equal(load({ POSTHORN_PUBLIC_PORT: 'tcp://10.0.0.2:80' }).publicPort, null)
+  })
+
+  test('has other defaults where a caller has them, and these lose to the file', () => {
+    const fallbacks = { logLevel: 'warn', grace: '1s' }
+    const input = { flags: { config: 'x.json' }, env: {}, readFile: () => '{"grace": "2s"}', fallbacks }
+    const { logLevel, graceMs, given } = loadConfig(input)
+    assert.deepEqual([logLevel, given.logLevel.origin, graceMs], ['warn', 'default', 2_000])
+  })
+
   test('is described by docs/configuration.md', () => {
     const command = `node -e "import('./src/config.ts').then((c) => process.stdout.write(c.configurationPage()))"`
     const page = readFileSync(new URL('../docs/configuration.md', import.meta.url), 'utf8')

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { ApiClient } from '../server/client.ts'
+import { ApiClient, longSilenceMsMax } from '../server/client.ts'
 import { rowOf, rowsOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
@@ -12,11 +12,12 @@ import { type JobFlags, printPreview, startReplay, withJobFlags } from './replay
 import type { Terminal } from './terminal.ts'
 
 type Discarding = DeadLetterFlags & Readonly<{ all?: boolean; dryRun?: boolean; yes?: boolean; output: Format }>
-type Listing = DeadLetterFlags & ListOptions & Readonly<{ group?: 'error' }>
+type Listing = DeadLetterFlags & ListOptions & Readonly<{ event?: string; group?: 'error' }>
 
 export function addDlq(program: Command, terminal: Terminal): void {
   const dlq = program.command('dlq').description('see, bring back or delete dead letters')
   const list = withDeadLetterFlags(dlq.command('list').description('list dead letters, newest first'))
+  list.option('--event <id>', 'only of this event')
   list.addOption(new Option('--group <by>', 'what went wrong how often, instead of each one').choices(['error']))
   withFormat(withPaging(list)).action((options: Listing) => listDeadLetters(terminal, options))
 
@@ -41,8 +42,8 @@ export function addDlq(program: Command, terminal: Terminal): void {
 
 async function listDeadLetters(terminal: Terminal, options: Listing): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
-  const { status, endpoint, type, tenant, reason, error, since: from, until: to } = options
-  const query = { status, endpoint, type, tenant, reason, error, from, to }
+  const { status, endpoint, event, type, tenant, reason, error, since: from, until: to } = options
+  const query = { status, endpoint, event, type, tenant, reason, error, from, to }
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
     const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'RETRY')
@@ -78,11 +79,12 @@ async function discardDeadLetters(terminal: Terminal, flags: Discarding): Promis
   if (!isEmpty && flags.all) throw new UsageError('--all means every dead letter: leave it or the other flags out.')
   const body = isEmpty ? { all: true } : { filter }
   const path = '/v1/dead-letters/discard'
-  const preview = rowOf(await client.post(path, { ...body, dryRun: true }))
+  const post = async (body: object) => rowOf(await client.json('POST', path, { body, silenceMsMax: longSilenceMsMax }))
+  const preview = await post({ ...body, dryRun: true })
   if (flags.dryRun) return printPreview(terminal, flags.output, preview, 'dead letter', 'would be deleted')
   const question = `delete ${counted(Number(preview.matched), 'dead letter')} for good?`
   if (!(await confirm(terminal, question, { yes: flags.yes === true }))) throw new CommandFailed('nothing was deleted')
-  const answer = rowOf(await client.post(path, body))
+  const answer = await post(body)
   if (flags.output === 'table') terminal.say(`${counted(Number(answer.discarded), 'dead letter')} deleted`)
   else printItem(terminal, flags.output, answer)
 }

@@ -15,7 +15,6 @@ export type EndpointFlags = Readonly<{
   header?: Readonly<Record<string, string>>
   tenant?: string
   description?: string
-  secret?: string
   breaker?: unknown
   classify?: unknown
   disableAfter?: string | false
@@ -44,8 +43,8 @@ export function withEndpointFlags(command: Command): Command {
 /** The request that the flags stand for; what was not said is left to the server. */
 export function endpointBody(flags: EndpointFlags): Record<string, unknown> {
   const { types, ordering, retry, concurrency, rateLimit, timeout, header: headers } = flags
-  const { tenant, description, secret, breaker, classify, disableAfter, forwardHeaders } = flags
-  const fields = { types, ordering, retry, concurrency, timeout, headers, tenant, description, secret }
+  const { tenant, description, breaker, classify, disableAfter, forwardHeaders } = flags
+  const fields = { types, ordering, retry, concurrency, timeout, headers, tenant, description }
   const limit = rateLimit === 'off' ? null : rateLimit
   const said = Object.entries({ ...fields, rateLimit: limit, breaker, classify, disableAfter, forwardHeaders }).filter(
     ([, value]) => value !== undefined,

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { endpointKinds, endpointStatuses } from '../core/endpoint.ts'
 import { recoverOnly } from '../core/replay.ts'
-import { ApiClient } from '../server/client.ts'
+import { ApiClient, longSilenceMsMax } from '../server/client.ts'
 import { rowOf } from './answers.ts'
 import { durationText, json, since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
@@ -12,11 +12,14 @@ import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
 import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
+import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
 import type { Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
 type EndpointFilter = Readonly<{ tenant?: string; kind?: string; status?: string }>
 type Deps = Readonly<{ terminal: Terminal; client: () => ApiClient }>
+
+const secretHint = `signing secret (whsec_…), made up if left out; ${secretFromStdin}`
 
 export function addEndpoints(program: Command, terminal: Terminal): void {
   const endpoints = program.command('endpoints').description('say where events go')
@@ -36,11 +39,10 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
     .command('create')
     .description('add an endpoint; prints it with its signing secret')
     .argument('<url>', 'where to deliver, such as https://shop.example/hooks')
-  withEndpointFlags(create)
-    .option('--tenant <name>', 'whose endpoint it is')
-    .option('--secret <secret>', 'signing secret (whsec_…); made up if left out')
-  withFormat(create).action(async (url: string, flags: EndpointFlags & Output) => {
-    const endpoint = rowOf(await client().post('/v1/endpoints', { url, ...endpointBody(flags) }))
+  withEndpointFlags(create).option('--tenant <name>', 'whose endpoint it is').option(secretFlag, secretHint)
+  withFormat(create).action(async (url: string, flags: EndpointFlags & SecretFlag & Output) => {
+    const secret = await secretFrom(terminal, flags.secret)
+    const endpoint = rowOf(await client().post('/v1/endpoints', { url, ...endpointBody(flags), ...secret }))
     printItem(terminal, flags.output, endpoint)
   })
 }
@@ -114,11 +116,13 @@ function addSecrets(endpoints: Command, { terminal, client }: Deps): void {
     .command('rotate-secret')
     .description('make a new signing secret; prints it')
     .argument('<id>', 'ep_…')
+    .option(secretFlag, secretHint)
     .option('--keep-old-for <duration>', 'how long both secrets sign', durationText)
-  withFormat(rotate).action(async (id: string, { output, keepOldFor }: Output & { keepOldFor?: string }) => {
-    const answer = rowOf(
-      await client().post(`${pathOf(id)}/rotate-secret`, keepOldFor === undefined ? {} : { keepOldFor }),
-    )
+  withFormat(rotate).action(async (id: string, flags: Output & SecretFlag & { keepOldFor?: string }) => {
+    const { output, keepOldFor } = flags
+    const secret = await secretFrom(terminal, flags.secret)
+    const body = { ...secret, ...(keepOldFor !== undefined && { keepOldFor }) }
+    const answer = rowOf(await client().post(`${pathOf(id)}/rotate-secret`, body))
     if (output !== 'table') return printItem(terminal, output, answer)
     terminal.print(textOf(answer.secret))
   })
@@ -133,7 +137,7 @@ function addTest(endpoints: Command, { terminal, client }: Deps): void {
     .option('--data <json>', 'its data', json)
   withFormat(test).action(async (id: string, { output, type, data }: Output & { type?: string; data?: unknown }) => {
     const body = { ...(type !== undefined && { type }), ...(data !== undefined && { data }) }
-    const attempt = rowOf(await client().post(`${pathOf(id)}/test`, body))
+    const attempt = rowOf(await client().json('POST', `${pathOf(id)}/test`, { body, silenceMsMax: longSilenceMsMax }))
     if (output === 'table') printAttempt(terminal, attempt)
     else printItem(terminal, output, attempt)
     if (attempt.outcome !== 'delivered') throw new CommandFailed(`the try ended as ${textOf(attempt.outcome)}`)
@@ -172,7 +176,7 @@ function addDelete(endpoints: Command, { terminal, client }: Deps): void {
 }
 
 function deletion(endpoint: Row): string {
-  return `delete ${textOf(endpoint.id)} (${textOf(endpoint.url)})? Deliveries that wait for it will fail.`
+  return `delete ${textOf(endpoint.id)} (${textOf(endpoint.url ?? endpoint.handler)})? Deliveries that wait for it will fail.`
 }
 
 function pathOf(id: string): string {

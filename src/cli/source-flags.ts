@@ -1,7 +1,5 @@
 import type { Command } from 'commander'
 import { durationText, json, wholeNumber, words } from './arguments.ts'
-import { openInput, readAll } from './input.ts'
-import type { Terminal } from './terminal.ts'
 
 /** What can be chosen about a source, by the names of the API. */
 export type SourceFlags = Readonly<{
@@ -40,14 +38,4 @@ export function sourceBody(flags: SourceFlags): Record<string, unknown> {
   const optional = { key: key === off ? null : key, url: url === off ? null : url, contentTypes: types }
   const fields = { provider, type, description, tolerance, bodyBytesMax: flags.bodyBytesMax, hmac, tenant, ...optional }
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
-}
-
-export const secretHint = "the provider's secret; - reads it from stdin, where no list of processes shows it"
-
-/** The secret that was said, or that stands on stdin. */
-export async function secretFrom(terminal: Terminal, said: string | undefined): Promise<Record<string, string>> {
-  if (said === undefined) return {}
-  if (said !== '-') return { secret: said }
-  const bytes = await readAll(openInput(terminal, undefined))
-  return { secret: bytes.toString('utf8').trim() }
 }

@@ -8,14 +8,15 @@ import { confirm } from './confirm.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import { type Column, type Format, printItem, type Row, textOf, withFormat } from './output.ts'
-import { type SourceFlags, secretFrom, secretHint, sourceBody, withSourceFlags } from './source-flags.ts'
+import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
+import { type SourceFlags, sourceBody, withSourceFlags } from './source-flags.ts'
 import type { Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
-type Secret = Readonly<{ secret?: string }>
 type Deps = Readonly<{ terminal: Terminal; client: () => ApiClient }>
 
 const idHint = 'src_… or its name'
+const secretHint = `the provider's secret; ${secretFromStdin}`
 
 export function addSources(program: Command, terminal: Terminal): void {
   const sources = program.command('sources').description('say who may send webhooks to /in/…')
@@ -37,9 +38,9 @@ function addCreate(sources: Command, { terminal, client }: Deps): void {
         .choices([...providers, 'svix'])
         .makeOptionMandatory(),
     )
-    .option('--secret <secret|->', secretHint)
+    .option(secretFlag, secretHint)
     .option('--tenant <name>', 'whose events these are')
-  withFormat(withSourceFlags(create)).action(async (name: string, flags: SourceFlags & Secret & Output) => {
+  withFormat(withSourceFlags(create)).action(async (name: string, flags: SourceFlags & SecretFlag & Output) => {
     const secret = await secretFrom(terminal, flags.secret)
     printItem(
       terminal,
@@ -101,9 +102,9 @@ function addSecrets(sources: Command, { terminal, client }: Deps): void {
     .command('rotate-secret')
     .description('take a new secret, and for a while the old one too; prints the new one')
     .argument('<id>', idHint)
-    .option('--secret <secret|->', `${secretHint}; for standard it is made up if left out`)
+    .option(secretFlag, `${secretHint}; for standard it is made up if left out`)
     .option('--keep-old-for <duration>', 'how long both secrets are good', durationText)
-  withFormat(rotate).action(async (id: string, flags: Output & Secret & { keepOldFor?: string }) => {
+  withFormat(rotate).action(async (id: string, flags: Output & SecretFlag & { keepOldFor?: string }) => {
     const { output, keepOldFor } = flags
     const secret = await secretFrom(terminal, flags.secret)
     const body = { ...secret, ...(keepOldFor !== undefined && { keepOldFor }) }

@@ -69,12 +69,17 @@ export function thrownOf(error: unknown): Thrown {
       verdict: verdicts.find((verdict) => verdict === said.verdict) ?? 'retryable',
       message: messageOf(error),
       stack: stackOf(error),
-      retryAfterMs: typeof said.retryAfterMs === 'number' && said.retryAfterMs >= 0 ? said.retryAfterMs : null,
+      retryAfterMs: wholeMs(said.retryAfterMs),
     }
   } catch {
     const message = 'the handler threw something that cannot be looked at'
     return { verdict: 'retryable', message, stack: null, retryAfterMs: null }
   }
+}
+
+/** Due times are whole milliseconds; whoever made the error need not know that. */
+function wholeMs(value: unknown): number | null {
+  return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.ceil(value) : null
 }
 
 const verdicts: readonly Verdict[] = ['retryable', 'permanent', 'unavailable', 'ours']

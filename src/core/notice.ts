@@ -86,6 +86,7 @@ export type LaneStuck = Readonly<{
   endpointId: string
   deliveryId: string
   lane: string
+  /** How long it has held the lane by its next try. */
   sinceMs: number
 }>
 

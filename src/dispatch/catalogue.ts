@@ -1,4 +1,5 @@
 import type { Endpoint } from '../core/endpoint.ts'
+import { PosthornError } from '../core/errors.ts'
 import { typeMatcher } from '../core/routing.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
@@ -11,19 +12,23 @@ export type CatalogueListener = (
 ) => void
 
 const typesRememberedMax = 10_000
+/** Of one tenant. */
+const endpointsMax = 10_000
 
 /** The endpoints, in memory: the store has the truth, every change goes there first. */
 export class Catalogue {
   readonly #store: Store
   readonly #notices: Notices
+  readonly #endpointsMax: number
   readonly #entries = new Map<string, Entry>()
   /** tenant and type → endpoints, emptied by every change. */
   readonly #routes = new Map<string, readonly Endpoint[]>()
   readonly #listeners = new Set<CatalogueListener>()
   #lastTurn: Promise<void> = Promise.resolve()
 
-  constructor(store: Store, notices: Notices) {
+  constructor(store: Store, notices: Notices, limits = { endpointsMax }) {
     this.#store = store
+    this.#endpointsMax = limits.endpointsMax
     this.#notices = notices
   }
 
@@ -53,12 +58,20 @@ export class Catalogue {
     return found
   }
 
-  put(endpoint: Endpoint): Promise<void> {
+  /** A new one. Rejects with `conflict` when its tenant has as many as there may be. */
+  add(endpoint: Endpoint): Promise<void> {
     return this.#inTurn(async () => {
-      await this.#store.putEndpoint(endpoint)
-      this.#remember(endpoint)
-      this.#tell({ kind: 'put', endpoint })
+      const { tenant } = endpoint
+      if (this.list().filter((other) => other.tenant === tenant).length >= this.#endpointsMax) {
+        const message = `The tenant ${tenant} has ${this.#endpointsMax} endpoints, and no more can be kept; delete some.`
+        throw new PosthornError('conflict', message)
+      }
+      await this.#put(endpoint)
     })
+  }
+
+  put(endpoint: Endpoint): Promise<void> {
+    return this.#inTurn(() => this.#put(endpoint))
   }
 
   /** Changes an endpoint as it is when its turn comes, so that of two changes at once none is lost. */
@@ -68,9 +81,7 @@ export class Catalogue {
       const before = this.get(id)
       if (before === null) return
       changed = change(before)
-      await this.#store.putEndpoint(changed)
-      this.#remember(changed)
-      this.#tell({ kind: 'put', endpoint: changed })
+      await this.#put(changed)
     })
     return changed
   }
@@ -92,6 +103,12 @@ export class Catalogue {
 
   onChange(listener: CatalogueListener): void {
     this.#listeners.add(listener)
+  }
+
+  async #put(endpoint: Endpoint): Promise<void> {
+    await this.#store.putEndpoint(endpoint)
+    this.#remember(endpoint)
+    this.#tell({ kind: 'put', endpoint })
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {

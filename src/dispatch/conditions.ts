@@ -1,4 +1,5 @@
 import { type Breaker, closedBreaker } from '../core/circuit-breaker.ts'
+import { PosthornError } from '../core/errors.ts'
 import type { Logger } from '../log.ts'
 import type { Condition, Store } from '../store/store.ts'
 
@@ -44,7 +45,8 @@ export class Conditions {
         await this.#store.putConditions(conditions)
       } catch (error) {
         this.#log.warn({ err: error, endpoints: conditions.length }, 'conditions.not_written')
-        if (this.#closed) break
+        // What is wrong with it would be wrong again.
+        if (this.#closed || !(error instanceof PosthornError)) break
         for (const condition of conditions) {
           if (!this.#dirty.has(condition.endpointId)) this.#dirty.set(condition.endpointId, condition)
         }

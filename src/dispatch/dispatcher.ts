@@ -152,6 +152,9 @@ export class Dispatcher {
 
   giveBack(endpoint: Endpoint, bytes: number): void {
     this.#fulfil(endpoint.id, bytes)
+    // Its claim may have stood back for the memory that was promised here.
+    const work = this.#works.get(endpoint.id)
+    if (work?.nextDueAt != null) this.#loop.look(work)
     this.#drain.check()
   }
 

@@ -114,10 +114,7 @@ export class ReplayRunner {
   }
 
   async create(request: ReplayRequest): Promise<Replay> {
-    if (this.#jobs.size >= runningMax) {
-      const message = `${runningMax} replays are running, and that is the most; wait for one or cancel one.`
-      throw new PosthornError('conflict', message)
-    }
+    this.#refuseMore()
     const { store, clock, log, newId } = this.#parts
     const now = clock.wall()
     const replay = await store.createReplay({
@@ -144,6 +141,7 @@ export class ReplayRunner {
       if (before === null) return { kind: 'not_found' }
       const to = replayAfter(before.status, verb)
       if (to === null || reads >= readsMax) return { kind: 'refused', replay: before }
+      if (to === 'running') this.#refuseMore()
       const replay = await store.changeReplay(id, before.status, to, clock.wall())
       if (replay === null) return { kind: 'not_found' }
       // It may have finished between the look and the change.
@@ -153,6 +151,13 @@ export class ReplayRunner {
       log.info({ replayId: id, status: to }, 'replay.changed')
       this.#tell(replay)
       return { kind: 'changed', replay }
+    }
+  }
+
+  #refuseMore(): void {
+    if (this.#jobs.size >= runningMax) {
+      const message = `${runningMax} replays are running, and that is the most; wait for one or cancel one.`
+      throw new PosthornError('conflict', message)
     }
   }
 

@@ -1,3 +1,4 @@
+import { PosthornError } from '../core/errors.ts'
 import type { Logger } from '../log.ts'
 import type { Change, ChangeResult, Store } from '../store/store.ts'
 
@@ -11,6 +12,11 @@ export type SettlerListener = Readonly<{
 }>
 
 const retryEveryMs = 250
+
+/** The store says of its own troubles what they are; anything else is wrong with what it was given. */
+function isDefect(error: unknown): boolean {
+  return !(error instanceof PosthornError)
+}
 
 /**
  * Writes outcomes, in batches: what is settled while a batch is written goes into the next. An outcome that cannot be
@@ -66,6 +72,22 @@ export class Settler {
     this.#listener.onIdle()
   }
 
+  /** One that cannot be written at all must not keep the others from it: it is left to its lease, and tried again then. */
+  async #commitOneByOne(changes: readonly Change[], err: unknown): Promise<readonly ChangeResult[] | null> {
+    const [only] = changes
+    if (changes.length === 1 && only !== undefined) {
+      this.#log.error({ err, deliveryId: only.to.id }, 'outcome.cannot_be_written')
+      return [{ kind: 'stale' }]
+    }
+    const results: ChangeResult[] = []
+    for (const change of changes) {
+      const result = await this.#commitUntilKept([change])
+      if (result === null) return null
+      results.push(...result)
+    }
+    return results
+  }
+
   /** Not before all outcomes are on disk: a claim between two of them could bring back what has been done. */
   #recovered(): void {
     this.#writable = true
@@ -78,6 +100,7 @@ export class Settler {
       try {
         return await this.#store.commit(changes)
       } catch (error) {
+        if (isDefect(error)) return this.#commitOneByOne(changes, error)
         if (this.#writable) this.#log.error({ err: error, outcomes: changes.length }, 'outcomes.not_written')
         this.#writable = false
         if (this.#abandoned) return null

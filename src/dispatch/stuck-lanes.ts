@@ -26,7 +26,8 @@ export class StuckLanes {
       return
     }
     const head = this.#headOf(tried, now)
-    const sinceMs = now - head.since
+    // Until its next try it holds the lane in any case: nobody shall have to wait for that to hear of it.
+    const sinceMs = Math.max(now, to.dueAt ?? now) - head.since
     if (head.isTold || sinceMs < this.#parts.laneStuckMs) return
     head.isTold = true
     this.#parts.log.warn({ endpointId, deliveryId, lane, sinceMs }, 'lane.stuck')

@@ -6,14 +6,19 @@ import type { RegistryStore } from '../store/registry-store.ts'
 /** A source with its templates read once: they are filled for every event. */
 export type SourceEntry = Readonly<{ source: Source; type: Template; key: Template | null }>
 
+/** Of one tenant. */
+const sourcesMax = 1_000
+
 /** The sources, in memory: the store has the truth, every change goes there first. */
 export class Sources {
   readonly #store: RegistryStore
+  readonly #sourcesMax: number
   readonly #byName = new Map<string, SourceEntry>()
   #lastTurn: Promise<void> = Promise.resolve()
 
-  constructor(store: RegistryStore) {
+  constructor(store: RegistryStore, limits = { sourcesMax }) {
     this.#store = store
+    this.#sourcesMax = limits.sourcesMax
   }
 
   async load(): Promise<void> {
@@ -35,11 +40,16 @@ export class Sources {
     return named ?? this.list().find(({ id }) => id === idOrName) ?? null
   }
 
-  /** Rejects with `conflict` when the name is taken. */
+  /** Rejects with `conflict` when the name is taken, or its tenant has as many as there may be. */
   add(source: Source): Promise<void> {
     return this.#inTurn(async () => {
       if (this.#byName.has(source.name)) {
         throw new PosthornError('conflict', `There is a source ${source.name} already; choose another name.`)
+      }
+      const { tenant } = source
+      if (this.list().filter((other) => other.tenant === tenant).length >= this.#sourcesMax) {
+        const message = `The tenant ${tenant} has ${this.#sourcesMax} sources, and no more can be kept; delete some.`
+        throw new PosthornError('conflict', message)
       }
       await this.#store.putSource(source)
       this.#remember(source)

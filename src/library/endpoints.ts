@@ -1,6 +1,13 @@
 import type { Pipeline } from '../app.ts'
 import type { Endpoint, EndpointKind, EndpointStatus } from '../core/endpoint.ts'
-import { changedEndpoint, endpointSchemas, endpointShown, newEndpoint } from '../server/endpoint-schema.ts'
+import {
+  changedEndpoint,
+  changeProblems,
+  endpointSchemas,
+  endpointShown,
+  newEndpoint,
+} from '../server/endpoint-schema.ts'
+import { secretOf } from '../server/secrets.ts'
 import type { EndpointChangeOptions, EndpointOptions } from './options.ts'
 import { invalid, notFound, readGiven } from './reading.ts'
 
@@ -26,24 +33,27 @@ export class Endpoints {
     await this.#refuse(creation.url)
     const now = clock.wall()
     const endpoint = newEndpoint(creation, ids.next('ep', now), presets, now)
-    await catalogue.put(endpoint)
-    return { ...endpointShown(endpoint), secret: endpoint.secrets[0]?.secret ?? null }
+    await catalogue.add(endpoint)
+    return { ...shown(endpoint), secret: secretOf(endpoint) }
   }
 
   async list(filter: EndpointFilter = {}): Promise<readonly ShownEndpoint[]> {
     const names = ['tenant', 'kind', 'status'] as const
     const isWanted = (endpoint: Endpoint) =>
       names.every((name) => filter[name] === undefined || filter[name] === endpoint[name])
-    return this.#pipeline.catalogue.list().filter(isWanted).map(endpointShown)
+    return this.#pipeline.catalogue.list().filter(isWanted).map(shown)
   }
 
   async get(id: string): Promise<ShownEndpoint | null> {
     const endpoint = this.#pipeline.catalogue.get(id)
-    return endpoint === null ? null : endpointShown(endpoint)
+    return endpoint === null ? null : shown(endpoint)
   }
 
   async update(id: string, options: EndpointChangeOptions): Promise<ShownEndpoint> {
     const change = readGiven(this.#schemas.change, options, 'This change')
+    const known = this.#pipeline.catalogue.get(id)
+    const problems = known === null ? [] : changeProblems(known, change)
+    if (problems.length > 0) throw invalid('This change', problems)
     if (change.url !== undefined) await this.#refuse(change.url)
     return this.#updated(id, (endpoint) => changedEndpoint(endpoint, change, this.#pipeline.clock.wall()))
   }
@@ -64,11 +74,16 @@ export class Endpoints {
     const { catalogue, clock } = this.#pipeline
     const endpoint = await catalogue.update(id, (before) => ({ ...change(before), updatedAt: clock.wall() }))
     if (endpoint === null) throw notFound('endpoint', id)
-    return endpointShown(endpoint)
+    return shown(endpoint)
   }
 
   async #refuse(url: string): Promise<void> {
     const message = await this.#pipeline.refusal(url)
     if (message !== null) throw invalid('This endpoint', [{ path: 'url', message }])
   }
+}
+
+/** Who has the process has everything. */
+function shown(endpoint: Endpoint): ShownEndpoint {
+  return endpointShown(endpoint, { showHeaders: true })
 }

@@ -1,8 +1,16 @@
 import { Buffer } from 'node:buffer'
-import { type Config, loadConfig, processEnvironment, publicNames } from '../config.ts'
+import {
+  type Config,
+  loadConfig,
+  type PublicNameOf,
+  processEnvironment,
+  publicNames,
+  type SettingName,
+} from '../config.ts'
 import type { Ordering } from '../core/endpoint.ts'
 import type { PresetName } from '../core/retry-policy.ts'
 import { didYouMean } from '../core/spelling.ts'
+import type { FieldError } from '../server/problem.ts'
 import type { HandlerTable } from './handler-table.ts'
 import { invalid } from './reading.ts'
 
@@ -71,51 +79,61 @@ export type EndpointChangeOptions = Omit<RuleOptions, 'tenant'> &
 
 export type EndpointOptions = EndpointChangeOptions & Readonly<{ url: string; tenant?: string; secret?: string }>
 
-/** Every setting of docs/configuration.md by the name that it has in the file; here are those that are used most. */
-export type PosthornOptions = Readonly<{
-  /** `sqlite:./posthorn.db` */
-  database?: string
-  /** Private ranges where endpoints may be, like `127.0.0.1/32`. */
-  allowPrivate?: string | readonly string[]
-  /** 32 bytes, or the same as base64 or hex. */
-  encryptionKey?: string | Uint8Array
-  /** Tries in flight, over all endpoints and handlers. */
-  concurrency?: number
-  /** `warn` by default. */
-  logLevel?: Config['logLevel']
-  logFormat?: Config['logFormat']
-  /** What `close` grants tries in flight. */
-  grace?: DurationOption
-  retryBaseDelay?: DurationOption
-  retryMaxDelay?: DurationOption
-  maxAttempts?: number
-  eventBytesMax?: string | number
-  batchBytesMax?: string | number
-  memoryBytesMax?: string | number
-  intakeBytesMax?: string | number
-  /** Handlers by type, as a handlers module exports them. */
-  handlers?: HandlerTable
-  /** Opens the server too; nothing listens without it. */
-  serve?: Readonly<{ port?: number; host?: string; apiKey?: string }>
-  /** The store has ended by a defect: nothing can be kept any more. By default it is logged. */
-  onFatal?: (error: Error) => void
+/** Every setting of docs/configuration.md by the name that it has in the file. `logLevel` is `warn` by default. */
+type SettingOptions = Readonly<{
+  [N in Exclude<SettingName, 'handlers'> as PublicNameOf<N>]?: N extends `${string}Ms`
+    ? DurationOption
+    : SettingOption<NonNullable<Config[N]>>
 }>
 
-const ownOptions = ['handlers', 'serve', 'onFatal']
+/** What is a text in the file may be what it stands for. */
+type SettingOption<T> = [T] extends [boolean]
+  ? boolean | 'yes' | 'no'
+  : T extends number
+    ? number | string
+    : T extends Uint8Array
+      ? Uint8Array | string
+      : T extends readonly string[]
+        ? string | readonly string[]
+        : T extends string
+          ? T
+          : string
 
-/** Options win over the environment; a problem is told by the name of the option. */
+const serveNames = ['port', 'host', 'apiKey', 'publicPort', 'publicHost'] as const
+
+export type ServeOptions = Pick<SettingOptions, (typeof serveNames)[number]>
+
+export type PosthornOptions = SettingOptions &
+  Readonly<{
+    /** Handlers by type, as a handlers module exports them. */
+    handlers?: HandlerTable
+    /** Opens the server too; nothing listens without it. */
+    serve?: ServeOptions
+    /** The store has ended by a defect: nothing can be kept any more. By default it is logged. */
+    onFatal?: (error: Error) => void
+  }>
+
+const ownOptions = ['handlers', 'serve', 'onFatal']
+/** A library is quiet in the log of its host, unless somebody says otherwise. */
+const fallbacks = { logLevel: 'warn' }
+
+/** Options win over the environment and the file; a problem is told by the name of the option. */
 export function configOf(options: PosthornOptions): Config {
-  const known = [...publicNames, ...ownOptions]
-  const unknown = Object.keys(options).filter((name) => !known.includes(name))
-  if (unknown.length > 0) {
-    const errors = unknown.map((name) => ({ path: name, message: `is not an option${didYouMean(name, known)}` }))
-    throw invalid('The options of openPosthorn', errors)
-  }
-  const env = processEnvironment()
-  const { handlers: _, serve, onFatal: __, ...settings } = options
-  const quiet = env.POSTHORN_LOG_LEVEL === undefined ? { logLevel: 'warn' } : {}
-  const flags = Object.entries({ ...quiet, ...settings, ...serve }).map(([name, value]) => [name, textOf(value)])
-  return loadConfig({ flags: Object.fromEntries(flags), env, flagName: (name) => name })
+  const { handlers: _, serve = {}, onFatal: __, ...settings } = options
+  const unknown = [
+    ...unknownNames(Object.keys(options), [...publicNames, ...ownOptions], ''),
+    ...unknownNames(Object.keys(serve), serveNames, 'serve.'),
+  ]
+  if (unknown.length > 0) throw invalid('The options of openPosthorn', unknown)
+  const flags = Object.entries({ ...settings, ...serve }).map(([name, value]) => [name, textOf(value)])
+  const flagName = (name: string) => (Object.hasOwn(serve, name) ? `serve.${name}` : name)
+  return loadConfig({ flags: Object.fromEntries(flags), env: processEnvironment(), fallbacks, flagName })
+}
+
+function unknownNames(given: readonly string[], known: readonly string[], prefix: string): readonly FieldError[] {
+  return given
+    .filter((name) => !known.includes(name))
+    .map((name) => ({ path: `${prefix}${name}`, message: `is not an option${didYouMean(name, known)}` }))
 }
 
 function textOf(value: unknown): string | undefined {

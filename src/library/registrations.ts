@@ -150,7 +150,7 @@ export class Registration implements Handle {
     const now = clock.wall()
     const known = this.#known()
     const wanted = handlerEndpoint(this.#wish, known, { id: ids.next('ep', now), presets, now })
-    if (known === null) await catalogue.put(wanted)
+    if (known === null) await catalogue.add(wanted)
     // As it is when its turn comes: a person may pause it meanwhile.
     else if (!isSameEndpoint(known, wanted)) {
       const { status: _, statusReason: __, ...rules } = wanted

@@ -6,7 +6,8 @@ import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayVerb } from '../core/replay.ts'
 import { filterOf, replayFilter } from '../server/filter-schema.ts'
 import { replayAnswer, replayShown } from '../server/replay-answers.ts'
-import { checkedText, closedObject, numberBetween } from '../server/schemas.ts'
+import { replayFields } from '../server/replay-schema.ts'
+import { closedObject } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
 import { deliveryShown } from '../server/shown.ts'
 import { asTexts, notFound, readGiven } from './reading.ts'
@@ -35,14 +36,7 @@ export type ReplayOptions = Readonly<{
   note?: string
 }>
 
-const noteLengthMax = 1_000
-const noteProblem = (text: string) =>
-  text.length <= noteLengthMax ? null : `must have at most ${noteLengthMax} characters`
-const creation = closedObject({
-  filter: replayFilter,
-  rate: numberBetween(0.01, 100_000).nullable().default(null),
-  note: checkedText(noteProblem).default(''),
-})
+const creation = closedObject({ filter: replayFilter, ...replayFields })
 const everything = new Scope({ tenant: null })
 
 /** Jobs that bring dead letters back. They go on after a restart. */

@@ -4,6 +4,7 @@ import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
 import { sentTypeProblem } from '../core/routing.ts'
 import type { Acceptance, EventInput } from '../intake/intake.ts'
+import { batchEventsMax } from '../server/batch.ts'
 import { inputOf, isEventType } from '../server/event-reader.ts'
 import type { FieldError } from '../server/problem.ts'
 import { keyProblem, readHeaders, tenantProblem } from '../server/schemas.ts'
@@ -25,8 +26,6 @@ export type BatchEvent = Omit<SendOptions, 'signal'> & Readonly<{ type: string; 
 
 /** What became of an event that was sent: it is on disk. */
 export type Sent = Readonly<{ id: string; deliveries: number; duplicate: boolean }>
-
-export const batchEventsMax = 10_000
 
 type Limits = Pick<Config, 'eventBytesMax' | 'batchBytesMax'>
 

@@ -40,13 +40,17 @@ export type RequestOptions = Readonly<{
   body?: unknown
   content?: Content
   headers?: Readonly<Record<string, string>>
+  /** How long nothing may come from the server. */
+  silenceMsMax?: number
   signal?: AbortSignal
 }>
 
 type Problem = Readonly<{ type?: string; title?: string; detail?: string; errors: readonly FieldError[] }>
 type Answer = Readonly<{ status: number; headers: IncomingMessage['headers']; bytes: Buffer }>
 
-const silenceMsMax = 60_000
+const silenceMsDefault = 60_000
+/** For what a server works on before it answers: a try as long as its endpoint allows, a great many rows. */
+export const longSilenceMsMax = 600_000
 const lineLengthMax = 1024 * 1024
 const answerBytesMax = 64 * 1024 * 1024
 
@@ -130,6 +134,7 @@ export class ApiClient {
     return new Promise((resolve, reject) => {
       const send = url.protocol === 'https:' ? requestHttps : requestHttp
       const request = send(url, { method, headers, ...(options.signal && { signal: options.signal }) })
+      const { silenceMsMax = silenceMsDefault } = options
       request.setTimeout(silenceMsMax, () => request.destroy(new Error(`no answer for ${silenceMsMax / 1000} s`)))
       request.on('error', (error) => reject(this.#whyUnreachable(error)))
       request.on('response', resolve)

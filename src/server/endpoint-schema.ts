@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { defaultBreaker } from '../core/circuit-breaker.ts'
 import { formatDuration } from '../core/duration.ts'
@@ -10,11 +9,13 @@ import { eventTypeLengthMax, typePatternProblem } from '../core/routing.ts'
 import { parseSecret } from '../core/signature.ts'
 import { breakerSchema } from './breaker-schema.ts'
 import { jsonSchemaOf } from './json-schema.ts'
+import type { FieldError } from './problem.ts'
 import { type Presets, retrySchema, retryShown } from './retry-schema.ts'
 import {
   checkedText,
   choice,
   closedObject,
+  description,
   duration,
   headers,
   numberBetween,
@@ -22,10 +23,11 @@ import {
   tenant,
   wholeNumber,
 } from './schemas.ts'
+import { newSecret } from './secrets.ts'
 
 const urlLengthMax = 2_048
 const typesMax = 100
-const descriptionLengthMax = 1_000
+const hidden = '•••'
 const secondMs = 1_000
 const hourMs = 3_600 * secondMs
 const disableAfterDefaultMs = 5 * 24 * hourMs
@@ -37,7 +39,7 @@ function changeableFields(presets: Presets) {
     url: checkedText(urlProblem)
       .transform((text) => new URL(text).href)
       .meta({ pattern: '^[hH][tT][tT][pP][sS]?:', maxLength: urlLengthMax, examples: ['https://shop.example/hooks'] }),
-    description: checkedText(descriptionProblem).meta({ maxLength: descriptionLengthMax }).optional(),
+    description: description.optional(),
     types: z
       .array(checkedText(typePatternProblem).meta({ maxLength: eventTypeLengthMax, examples: ['order.*'] }), {
         error: listError,
@@ -146,6 +148,15 @@ export function newEndpoint(creation: Creation, id: string, presets: Presets, no
   return changedEndpoint(blank, creation, now)
 }
 
+const httpFields = ['url', 'headers', 'classify', 'disableAfter', 'forwardHeaders'] as const
+
+/** What is wrong with a change for an endpoint of this kind, by field. */
+export function changeProblems({ kind }: Endpoint, change: EndpointChange): readonly FieldError[] {
+  if (kind === 'http') return []
+  const wrong = httpFields.filter((name) => change[name] !== undefined)
+  return wrong.map((path) => ({ path, message: 'is not for handlers' }))
+}
+
 /** Top-level fields replace what was there; what is not named stays. */
 export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now: number): Endpoint {
   const rules = {
@@ -174,24 +185,8 @@ function changedTarget(target: HttpTarget, change: EndpointChange): HttpTarget {
   }
 }
 
-const secretsMax = 4
-
-export function rotatedEndpoint(endpoint: Endpoint, secret: string, keepOldForMs: number, now: number): Endpoint {
-  const old = endpoint.secrets
-    .map((entry) => ({
-      ...entry,
-      expiresAt: Math.min(entry.expiresAt ?? Number.POSITIVE_INFINITY, now + keepOldForMs),
-    }))
-    .filter((entry) => entry.expiresAt > now)
-  return { ...endpoint, secrets: [{ secret, expiresAt: null }, ...old].slice(0, secretsMax), updatedAt: now }
-}
-
-export function newSecret(): string {
-  return `whsec_${randomBytes(32).toString('base64')}`
-}
-
-/** All of an endpoint but its secrets. */
-export function endpointShown(endpoint: Endpoint) {
+/** All of an endpoint but its secrets. Headers may carry credentials: who may not change them sees only their names. */
+export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ showHeaders: boolean }>) {
   const { breaker } = endpoint
   return {
     id: endpoint.id,
@@ -211,7 +206,7 @@ export function endpointShown(endpoint: Endpoint) {
       whenOpen: breaker.whenOpen,
     },
     classify: endpoint.classify,
-    headers: endpoint.headers,
+    headers: showHeaders ? endpoint.headers : namesOnly(endpoint.headers),
     ...(endpoint.kind === 'http' && {
       forwardHeaders: endpoint.forwardHeaders,
       disableAfter: disableAfterShown(endpoint.disableAfterMs),
@@ -221,6 +216,10 @@ export function endpointShown(endpoint: Endpoint) {
     createdAt: new Date(endpoint.createdAt).toISOString(),
     updatedAt: new Date(endpoint.updatedAt).toISOString(),
   }
+}
+
+function namesOnly(headers: Endpoint['headers']): Endpoint['headers'] {
+  return Object.fromEntries(Object.keys(headers).map((name) => [name, hidden]))
 }
 
 function disableAfterShown(ms: number | null): string | false {
@@ -236,10 +235,6 @@ function urlProblem(text: string): string | null {
     return 'must not carry a user name or password; use headers, like {"authorization": "…"}'
   }
   return url.hash === '' && !text.includes('#') ? null : 'must not have a fragment (#…): it is never sent'
-}
-
-function descriptionProblem(text: string): string | null {
-  return text.length <= descriptionLengthMax ? null : `must have at most ${descriptionLengthMax} characters`
 }
 
 function secretProblem(text: string): string | null {

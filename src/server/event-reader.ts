@@ -169,8 +169,13 @@ export function agreedKey(inHeader: string | null, inEvent: string | null): stri
   return inHeader ?? inEvent
 }
 
+/** By W3C Trace Context, and as CloudEvents carries it. */
+const ofTrace: ReadonlySet<string> = new Set(['traceparent', 'tracestate', 'ce-traceparent', 'ce-tracestate'])
+
 function fingerprintOf({ type, tenant, key, headers, content }: SentEvent): string {
-  const sorted = Object.entries(headers).sort(([a], [b]) => (a < b ? -1 : 1))
+  const sorted = Object.entries(headers)
+    .filter(([name]) => !ofTrace.has(name))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
   const raw = content.kind === 'raw' ? content.type : null
   const head = JSON.stringify([type, tenant, key, sorted, raw, hash('sha256', content.bytes, 'hex')])
   return hash('sha256', head, 'hex')

@@ -10,6 +10,7 @@ import { type FieldError, validationProblem } from './problem.ts'
 
 export const keyBytesMax = 255
 export const headersMax = 32
+const descriptionLengthMax = 1_000
 const tenantPattern = /^[A-Za-z0-9_.:-]{1,64}$/
 
 /** Reads a value or throws a problem that names every wrong field. */
@@ -96,6 +97,12 @@ export function checkedText(problemOf: (text: string) => string | null, wanted =
   })
 }
 
+/** Words for people. */
+export function textUpTo(lengthMax: number) {
+  const problem = `must have at most ${lengthMax} characters`
+  return checkedText((text) => (text.length <= lengthMax ? null : problem)).meta({ maxLength: lengthMax })
+}
+
 export function keyProblem(key: string): string | null {
   const isFitting = key.length > 0 && key.length <= keyBytesMax && Buffer.byteLength(key) <= keyBytesMax
   return isFitting ? null : `must have 1 to ${keyBytesMax} bytes`
@@ -119,6 +126,9 @@ export const sentType = checkedText(sentTypeProblem).meta({
 })
 export const key = checkedText(keyProblem).meta({ minLength: 1, maxLength: keyBytesMax })
 export const tenant = checkedText(tenantProblem).meta({ pattern: tenantPattern.source, examples: ['acme'] })
+
+/** What people say of an endpoint or a source. */
+export const description = textUpTo(descriptionLengthMax)
 
 /** Headers by name in lower case. */
 export const headers = z

@@ -20,6 +20,7 @@ import { Keys } from './keys.ts'
 import { answerBrokenRequest, boundedServer, closeWithin, listenAt, type Timeouts } from './listening.ts'
 import { Problem, problemFor, sendProblem } from './problem.ts'
 import { openRest } from './rest.ts'
+import type { Presets } from './retry-schema.ts'
 import type { Api } from './route.ts'
 import { breakerRoutes } from './routes/breakers.ts'
 import { deadLetterRoutes } from './routes/dead-letters.ts'
@@ -38,6 +39,7 @@ export type { Timeouts } from './listening.ts'
 
 export type ServerParts = Readonly<{
   config: Config
+  presets: Presets
   store: Store
   intake: Intake
   ids: IdSource

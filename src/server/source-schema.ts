@@ -6,15 +6,14 @@ import { parseSecret } from '../core/signature.ts'
 import { type Provider, providers, type Source } from '../core/source.ts'
 import { templateLengthMax, templateProblem, typeTemplateProblem } from '../core/type-template.ts'
 import { providerRules } from '../intake/providers/providers.ts'
-import { newSecret } from './endpoint-schema.ts'
-import { checkedText, choice, closedObject, duration, says, tenant, wholeNumber } from './schemas.ts'
+import { checkedText, choice, closedObject, description, duration, says, tenant, wholeNumber } from './schemas.ts'
+import { newSecret } from './secrets.ts'
 import { instant } from './shown.ts'
 
 const secondMs = 1_000
 const minuteMs = 60 * secondMs
 const dayMs = 24 * 60 * minuteMs
 const toleranceDefaultMs = 5 * minuteMs
-const descriptionLengthMax = 1_000
 const contentTypesMax = 32
 const urlLengthMax = 2_048
 const secretLengthMin = 8
@@ -38,7 +37,7 @@ const scheme = closedObject({
 function changeableFields(bytesMax: number) {
   const listError = says(`must be a list of 1 to ${contentTypesMax} media types like application/json, or null for any`)
   return {
-    description: checkedText(descriptionProblem).meta({ maxLength: descriptionLengthMax }).optional(),
+    description: description.optional(),
     type: checkedText(typeTemplateProblem)
       .meta({ minLength: 1, maxLength: templateLengthMax, examples: ['github.{x-github-event}'] })
       .optional(),
@@ -175,19 +174,6 @@ export function rotationProblem({ provider }: Source, secret: string | undefined
   return isSecretOf(provider, secret) ? null : standardSecretWanted
 }
 
-const secretsMax = 4
-
-/** The old secrets are good for a while yet. */
-export function rotatedSource(source: Source, secret: string, keepOldForMs: number, now: number): Source {
-  const old = source.secrets
-    .map((entry) => ({
-      ...entry,
-      expiresAt: Math.min(entry.expiresAt ?? Number.POSITIVE_INFINITY, now + keepOldForMs),
-    }))
-    .filter((entry) => entry.expiresAt > now)
-  return { ...source, secrets: [{ secret, expiresAt: null }, ...old].slice(0, secretsMax), updatedAt: now }
-}
-
 /** All of a source but its secrets. */
 export function sourceShown(source: Source): Record<string, unknown> {
   const { id, name, tenant, provider, description, type, key, bodyBytesMax, contentTypes, url, hmac } = source
@@ -238,8 +224,4 @@ function prefixProblem(text: string): string | null {
   return /^[\x21-\x7e]*$/.test(text) && text.length <= prefixLengthMax
     ? null
     : `must be at most ${prefixLengthMax} visible characters`
-}
-
-function descriptionProblem(text: string): string | null {
-  return text.length <= descriptionLengthMax ? null : `must have at most ${descriptionLengthMax} characters`
 }

@@ -21,9 +21,10 @@ export interface Transport {
   readonly kind: EndpointKind
 
   /**
-   * Sends one parcel. Resolves within `parcel.endpoint.timeoutMs` of the call, whatever the other side does, and never
-   * rejects: what went wrong is in the report. Aborting `signal` ends the try at once: as `interrupted`, or as answered
-   * when the status had arrived.
+   * Sends one parcel. Resolves within `parcel.endpoint.timeoutMs` of the call, whatever the other side does (within twice
+   * that for a handler in an ordered lane, which waits for a late run so that order is kept), and never rejects: what
+   * went wrong is in the report. Aborting `signal` ends the try at once: as `interrupted`, or as answered when the status
+   * had arrived.
    */
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report>
 

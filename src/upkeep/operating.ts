@@ -40,7 +40,8 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const { store, catalogue, dispatcher, notices, metrics, clock, log, settings } = parts
   const stats = new Stats(store, clock.steady)
   const endpoints = () => catalogue.list()
-  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings })
+  const lookAt = (endpointIds: readonly string[]) => dispatcher.lookAt(endpointIds)
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings, lookAt })
   const disabled = endpoints().flatMap(({ id, status }) => (status === 'disabled' ? [id] : []))
   const typesOf = (id: string) => catalogue.get(id)?.types ?? null
   const send = sender(parts)
@@ -50,7 +51,7 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   upkeep.onRun(metrics.upkeepDone)
   notifications.subscribe(({ type }) => metrics.notified(type))
   metrics.watchOperating({
-    stats: () => stats.read(),
+    stats: () => stats.readSoon(),
     endpoints,
     conditionOf: (id) => dispatcher.conditionOf(id),
     paused: () => dispatcher.paused,

@@ -1,8 +1,10 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Store } from '../store/store.ts'
 import type { StoreStats } from '../store/upkeep-store.ts'
 
 /** Counting a large backlog is work for the reader: whoever asks more often than this gets the same answer. */
 const keptMs = 10_000
+const readMsMax = 1_000
 
 /** What the store has to tell of itself, asked for no more often than is good for it. */
 export class Stats {
@@ -10,6 +12,7 @@ export class Stats {
   readonly #steady: () => number
   #kept: Promise<StoreStats> | null = null
   #askedAt = 0
+  #last: StoreStats | null = null
 
   constructor(store: Pick<Store, 'stats'>, steady: () => number) {
     this.#store = store
@@ -20,11 +23,27 @@ export class Stats {
     const now = this.#steady()
     if (this.#kept !== null && now - this.#askedAt < keptMs) return this.#kept
     this.#askedAt = now
-    const asked: Promise<StoreStats> = this.#store.stats().catch((error) => {
-      if (this.#kept === asked) this.#kept = null
-      throw error
-    })
+    const asked: Promise<StoreStats> = this.#store.stats().then(
+      (stats) => {
+        this.#last = stats
+        return stats
+      },
+      (error) => {
+        if (this.#kept === asked) this.#kept = null
+        throw error
+      },
+    )
     this.#kept = asked
     return asked
+  }
+
+  /** For whoever cannot wait for a store that is busy counting something else: then it is what it was last time. */
+  async readSoon(): Promise<StoreStats> {
+    const patience = new AbortController()
+    const late = wait(readMsMax, null, { signal: patience.signal, ref: false }).catch(() => null)
+    const read = await Promise.race([this.read(), late]).finally(() => patience.abort())
+    const known = read ?? this.#last
+    if (known === null) throw new Error(`the store did not answer within ${readMsMax} ms`)
+    return known
   }
 }

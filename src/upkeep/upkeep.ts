@@ -13,6 +13,8 @@ export type UpkeepParts = Readonly<{
   log: Logger
   notices: Notices
   settings: UpkeepSettings
+  /** Something of these endpoints is due. */
+  lookAt: (endpointIds: readonly string[]) => void
 }>
 
 export type UpkeepSettings = Readonly<{
@@ -163,7 +165,7 @@ export class Upkeep {
   }
 
   async #expireOf(endpointId: string, bornBefore: number, now: number): Promise<number> {
-    const { store, notices } = this.#parts
+    const { store, notices, lookAt } = this.#parts
     let count = 0
     let after: number | null = null
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
@@ -171,6 +173,8 @@ export class Upkeep {
       for (const delivery of expired.deliveries) {
         notices.publish({ kind: 'delivery.ended', endpointId, status: 'dead_letter', reason: 'expired', ...delivery })
       }
+      // The next in a lane is due when its head has expired.
+      if (expired.deliveries.length > 0) lookAt([endpointId])
       count += expired.deliveries.length
       after = expired.after
       return after === null ? 'done' : 'more'

@@ -67,6 +67,11 @@ describe('the REST client', () => {
     await assert.rejects(client.get('/'), Unreachable)
   })
 
+  test('says how long no answer came, as long as it was told to wait', async (t) => {
+    const client = await clientFor(t, () => {})
+    await assert.rejects(client.json('POST', '/', { silenceMsMax: 20 }), /no answer for 0\.02 s/)
+  })
+
   test('can be called off', async (t) => {
     const stop = new AbortController()
     const client = await clientFor(t, () => stop.abort())

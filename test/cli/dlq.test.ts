@@ -3,7 +3,7 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { hasScript, onTerminal } from './command.ts'
 import { folderFor, type Server, serverFor, sinkFor } from './server.ts'
 
-type Delivery = Readonly<{ id: string; status: string; reason: string | null; attempts: number }>
+type Delivery = Readonly<{ id: string; eventId: string; status: string; reason: string | null; attempts: number }>
 type Replay = Readonly<{ id: string; status: string; matched: number; replayed: number; note: string; rate: number }>
 
 const cleanups: (() => unknown)[] = []
@@ -51,6 +51,8 @@ describe('posthorn dlq', () => {
       groups.map(({ count }) => count),
       [2],
     )
+    const ofOne = await server.json<Delivery[]>(['dlq', 'list', '--event', dead[0]!.eventId])
+    assert.deepEqual(ofOne, [dead[0]])
     const shown = await server.cli(['dlq', 'show', dead[0]!.id])
     assert.match(shown.stdout, /attempt 1 .*permanent 422/)
     const none = await server.cli(['dlq', 'list', '--type', 'nothing.here'])

@@ -30,8 +30,10 @@ describe('posthorn start --handlers', () => {
     await server.running.line(/^handlers: order\.\*$/)
     await send(server, '{"id":1}')
     await server.running.line(/^handled \{"id":1\}$/)
-    const items = await server.json<{ kind: string; handler: string }[]>(['endpoints', 'list'])
+    const items = await server.json<{ id: string; kind: string; handler: string }[]>(['endpoints', 'list'])
     assert.deepEqual([items[0]?.kind, items[0]?.handler], ['handler', 'order.*'])
+    const unsure = await server.cli(['endpoints', 'delete', items[0]!.id])
+    assert.match(unsure.stderr, /delete ep_\w+ \(order\.\*\)/)
   })
 
   const broken: readonly (readonly [string, string, RegExp])[] = [

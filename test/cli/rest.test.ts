@@ -213,6 +213,16 @@ describe('posthorn endpoints', () => {
     assert.notEqual(stdout.trim(), endpoint.secret)
   })
 
+  test('reads a secret from stdin, where no list of processes shows it', async () => {
+    const secret = (fill: number) => `whsec_${Buffer.alloc(24, fill).toString('base64')}`
+    const [first, second] = [secret(1), secret(2)]
+    const flags = ['endpoints', 'create', 'http://127.0.0.1:9/', '--types', 'never.sent', '--secret', '-']
+    const endpoint = await server.json<Endpoint>(flags, { input: `${first}\n` })
+    assert.equal(endpoint.secret, first)
+    const rotated = await server.cli(['endpoints', 'rotate-secret', endpoint.id, '--secret', '-'], { input: second })
+    assert.equal(rotated.stdout, `${second}\n`)
+  })
+
   test('tests an endpoint, and fails when it does', async (t) => {
     const { endpoint } = await setUp(t, '200,500')
     const good = await server.cli(['endpoints', 'test', endpoint.id])

@@ -25,6 +25,7 @@ describe('what a handler throws', () => {
       retryAfterMs: null,
     })
     assert.deepEqual(facts(retryAfter('30s', 'busy')), { verdict: 'retryable', message: 'busy', retryAfterMs: 30_000 })
+    assert.equal(thrownOf(new HandlerError('retryable', 'busy', 20_000.5)).retryAfterMs, 20_001)
     assert.deepEqual(facts(infrastructure('db down')), { verdict: 'ours', message: 'db down', retryAfterMs: null })
     assert.deepEqual(facts(unavailable('payments-api')), {
       verdict: 'unavailable',

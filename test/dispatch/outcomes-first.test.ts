@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { readinessOf } from '../../src/upkeep/health.ts'
-import { anInput, answered, type Bench, openBench } from '../support/dispatch-bench.ts'
+import { anInput, answered, type Bench, numberIn, openBench } from '../support/dispatch-bench.ts'
 
 const nothing = { inFlight: 0, queued: 0, bytes: 0 }
 
@@ -28,6 +28,18 @@ describe('outcomes first', () => {
     assert.deepEqual(await bench.tally(), { delivered: 200 })
     assert.equal(bench.wire.tries.length, 200)
     assert.deepEqual(bench.dispatcher.load(), nothing)
+  })
+
+  test('an outcome that cannot be written at all keeps no other from the disk', async (t) => {
+    // A due time that is no whole number is what a column of whole numbers refuses.
+    const odd = { kind: 'thrown', verdict: 'retryable', message: 'busy', stack: null, retryAfterMs: 60_000.5 } as const
+    const bench = await openBench(t, { script: (parcel) => (numberIn(parcel) === 3 ? odd : answered(200)) })
+    await bench.add({ breaker: null })
+    await send(bench, 8)
+    await bench.pass(1_000, 100)
+    assert.deepEqual(await bench.tally(), { delivered: 7, processing: 1 })
+    assert.ok(bench.logged.includes('outcome.cannot_be_written'))
+    assert.deepEqual(readiness(bench), { ready: true, reasons: 0 })
   })
 
   test('outcomes of tries that end during the outage are kept, too, for ordered lanes as well', async (t) => {

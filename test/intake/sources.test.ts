@@ -37,6 +37,19 @@ describe('the sources', () => {
     assert.equal(reloaded.list().length, 2)
   })
 
+  test('of a tenant are so many and no more', async (t) => {
+    const { store } = await opened(t)
+    const sources = new Sources(store, { sourcesMax: 1 })
+    await sources.add(aSource('none', { id: 'src_1', name: 'one', tenant: 'acme', secrets: [] }))
+    const second = aSource('none', { id: 'src_2', name: 'two', tenant: 'acme', secrets: [] })
+    await assert.rejects(sources.add(second), {
+      code: 'conflict',
+      message: 'The tenant acme has 1 sources, and no more can be kept; delete some.',
+    })
+    await sources.add({ ...second, tenant: 'other' })
+    assert.equal((await store.listSources()).length, 2)
+  })
+
   test('lose none of two changes at once', async (t) => {
     const { sources } = await opened(t)
     await sources.add(aSource('github'))

@@ -50,6 +50,9 @@ describe('dead letters', () => {
       Array(2).fill([type, 'failed']),
     )
     assert.deepEqual((await get(`/v1/dead-letters?type=${type}&status=dead_letter`)).items, [])
+    assert.deepEqual((await get(`/v1/dead-letters?event=${items[0].eventId}`)).items, [items[0]])
+    const { groups } = await get(`/v1/dead-letters?event=${items[0].eventId}&group=error`)
+    assert.equal(groups[0].count, 1)
     assert.deepEqual((await get(`/v1/dead-letters?type=${type}&tenant=acme`)).items, [])
   })
 

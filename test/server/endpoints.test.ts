@@ -69,7 +69,9 @@ describe('an endpoint', () => {
 
   test('shows its secret when it is made, rotated or asked for, and never else', async () => {
     const secret = `whsec_${Buffer.alloc(24, 1).toString('base64')}`
-    const { id } = await created({ secret })
+    const made = await create({ secret })
+    assert.deepEqual([made.json.secret, made.headers.get('cache-control')], [secret, 'no-store'])
+    const { id } = made.json
     assert.equal((await served.call('GET', `/v1/endpoints/${id}/secret`)).json.secret, secret)
     for (const path of [`/v1/endpoints/${id}`, '/v1/endpoints']) {
       assert.ok(!(await served.call('GET', path)).text.includes('whsec_'))

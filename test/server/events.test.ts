@@ -75,6 +75,8 @@ describe('an idempotency key', () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     const second = await served.call('POST', '/v1/events', event, { ...key, traceparent })
     assert.deepEqual(second.json, { id: first.json.id, deliveries: 1, duplicate: true })
+    const traced = `${event.slice(0, -1)},"headers":{"traceparent":"${traceparent}","tracestate":"a=b"}}`
+    assert.equal((await served.call('POST', '/v1/events', traced, key)).json.id, first.json.id)
     const inBody = await served.call(
       'POST',
       '/v1/events',
@@ -211,11 +213,17 @@ describe('a CloudEvent', () => {
     assert.deepEqual([received.headers['ce-source'], received.headers['ce-n']], ['/%C3%A4', '7'])
   })
 
-  test('is known again by source and id', async () => {
+  test('is known again by source and id, whatever trace it comes with', async () => {
     const first = await served.call('POST', '/v1/events', 'x', { ...binary, 'content-type': 'text/plain' })
     await sink.next()
     const again = await served.call('POST', '/v1/events', 'x', { ...binary, 'content-type': 'text/plain' })
     assert.deepEqual([again.json.id, again.json.duplicate], [first.json.id, true])
+    const trace = {
+      'ce-traceparent': '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      'ce-tracestate': 'a=b',
+    }
+    const traced = await served.call('POST', '/v1/events', 'x', { ...binary, ...trace, 'content-type': 'text/plain' })
+    assert.deepEqual([traced.json.id, traced.json.duplicate], [first.json.id, true])
     const other = await served.call('POST', '/v1/events', 'y', {
       ...binary,
       'ce-source': '/b',

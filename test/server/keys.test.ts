@@ -144,3 +144,19 @@ test('keys survive a restart and stand in the file only as a hash', async () => 
     await folder.remove()
   }
 })
+
+test('the values of the headers of an endpoint are for admins alone', async (t) => {
+  const served = await openServed(env)
+  t.after(() => served.stop())
+  const headers = { authorization: 'Bearer of-the-receiver' }
+  const made = await served.call('POST', '/v1/endpoints', { url: 'http://127.0.0.1:9/', headers }, admin)
+  assert.deepEqual(made.json.headers, headers)
+  const { key } = await keyFor(served, { role: 'read' })
+  const path = `/v1/endpoints/${made.json.id}`
+  assert.deepEqual((await served.call('GET', path, undefined, admin)).json.headers, headers)
+  for (const readable of [path, '/v1/endpoints']) {
+    const { text, json } = await served.call('GET', readable, undefined, bearer(key))
+    assert.deepEqual((json.items?.[0] ?? json).headers, { authorization: '•••' })
+    assert.ok(!text.includes('of-the-receiver'))
+  }
+})

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { openApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
+import { presets } from '../../src/core/retry-policy.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import { ReplayRunner } from '../../src/dispatch/replays.ts'
@@ -92,9 +93,10 @@ export async function openServedParts(
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
   const refusal = (url: string) => transport.refusal(url)
   const endpoints = () => catalogue.list()
-  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek })
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
   const parts = {
     config,
+    presets,
     store,
     intake,
     ids,

@@ -23,6 +23,8 @@ type Scene = Readonly<{
   time: { now: number; skewMs: number }
   published: Notice[]
   upkeep: Upkeep
+  /** Endpoints of which something was said to be due. */
+  lookedAt: string[]
 }>
 
 async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}): Promise<Scene> {
@@ -33,6 +35,7 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}): Promi
   const time = { now: t0 + 100 * dayMs, skewMs: 0 }
   const notices = new Notices((error) => assert.fail(String(error)))
   const published: Notice[] = []
+  const lookedAt: string[] = []
   notices.subscribe((notice) => published.push(notice))
   const upkeep = new Upkeep({
     store,
@@ -41,13 +44,14 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}): Promi
     log,
     notices,
     settings: { ...keptForAWeek, ...given },
+    lookAt: (endpointIds) => lookedAt.push(...endpointIds),
   })
   t.after(async () => {
     await upkeep.stop()
     await store.close()
     await folder.remove()
   })
-  return { store, endpoint, time, published, upkeep }
+  return { store, endpoint, time, published, lookedAt, upkeep }
 }
 
 /** How a delivery ended, and how long ago; null: it has not. */
@@ -125,6 +129,7 @@ test('what has waited for longer than the policy allows expires, is told, and is
   const { delivery } = (await stage.store.getDelivery(old))!
   assert.equal(delivery.status, 'dead_letter')
   assert.equal('reason' in delivery && delivery.reason, 'expired')
+  assert.deepEqual(stage.lookedAt, [stage.endpoint.id])
   assert.equal((await stage.store.getDelivery(young))?.delivery.status, 'pending')
   const [notice, ...others] = stage.published
   assert.deepEqual(others, [])

@@ -3,7 +3,7 @@ import { type DeliveryFilter, deadStatuses } from '../../core/delivery.ts'
 import { discardMatching } from '../../dispatch/discard.ts'
 import { sampleMax } from '../../dispatch/replays.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
-import { discardFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
+import { discardFilter, filterOf, filterQuery, filterShown, filterText } from '../filter-schema.ts'
 import { type FieldError, validationProblem } from '../problem.ts'
 import { discardedAnswer, groupShown, groupsAnswer, previewAnswer } from '../replay-answers.ts'
 import type { Api } from '../route.ts'
@@ -15,6 +15,7 @@ const listQuery = closedQuery({
   ...pageQuery,
   ...filterQuery,
   status: choice(deadStatuses).exactOptional(),
+  event: filterText.exactOptional(),
   group: choice(['error']).exactOptional(),
 })
 

@@ -1,25 +1,24 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
+import { type Caller, mayAct } from '../../core/api-key.ts'
 import { type Endpoint, endpointKinds, endpointStatuses } from '../../core/endpoint.ts'
-import { presets as presetsAsBuilt, processingPolicy } from '../../core/retry-policy.ts'
 import { attemptAnswer, endpointAnswer, endpointWithSecret, pageOf, secretAnswer } from '../answers.ts'
 import {
   changedEndpoint,
+  changeProblems,
   endpointSchemas,
   endpointShown,
   newEndpoint,
-  newSecret,
-  rotatedEndpoint,
   rotationSchema,
 } from '../endpoint-schema.ts'
 import { readMembers } from '../json.ts'
 import { idPaging, pageById } from '../paging.ts'
-import { notFound, validationProblem } from '../problem.ts'
-import type { Presets } from '../retry-schema.ts'
+import { notFound, Problem, validationProblem } from '../problem.ts'
 import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, eventType, idParam, tenant } from '../schemas.ts'
 import type { Scope } from '../scope.ts'
+import { newSecret, rotated, secretOf } from '../secrets.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, conditionShown } from '../shown.ts'
 
@@ -34,9 +33,10 @@ const params = { id: idParam('endpoint', 'ep') }
 const about = { tag: 'endpoints', role: 'admin', params } as const
 
 export function endpointRoutes(api: Api, parts: ServerParts): void {
-  const shown = (endpoint: Endpoint) => {
-    return { ...endpointShown(endpoint), condition: conditionShown(parts.dispatcher.conditionOf(endpoint.id)) }
-  }
+  const shown: Shown = (endpoint, { role }) => ({
+    ...endpointShown(endpoint, { showHeaders: mayAct(role, 'admin') }),
+    condition: conditionShown(parts.dispatcher.conditionOf(endpoint.id)),
+  })
   changeRoutes(api, parts, shown)
   readRoutes(api, parts, shown)
   statusRoutes(api, parts, shown)
@@ -44,11 +44,10 @@ export function endpointRoutes(api: Api, parts: ServerParts): void {
   testRoute(api, parts)
 }
 
-type Shown = (endpoint: Endpoint) => object
+type Shown = (endpoint: Endpoint, caller: Caller) => object
 
 function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
-  const { config, catalogue, ids, now } = parts
-  const presets: Presets = { ...presetsAsBuilt, processing: processingPolicy(config) }
+  const { presets, catalogue, ids, now } = parts
   const schemas = endpointSchemas(presets)
 
   api.route({
@@ -60,12 +59,14 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     role: 'admin',
     body: { kind: 'json', schema: schemas.creation, example: creationExample },
     responses: { 201: endpointWithSecret },
-    handler: async ({ scope, body }) => {
+    problems: ['conflict'],
+    handler: async ({ scope, caller, body, reply }) => {
       const tenant = scope.owner(body.tenant)
       await refuseAddress(parts, body.url)
       const endpoint = newEndpoint({ ...body, tenant }, ids.next('ep', now()), presets, now())
-      await catalogue.put(endpoint)
-      return { ...shown(endpoint), secret: secretOf(endpoint) }
+      await catalogue.add(endpoint)
+      reply.header('cache-control', 'no-store')
+      return { ...shown(endpoint, caller), secret: secretOf(endpoint) }
     },
   })
 
@@ -77,10 +78,11 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     summary: 'Change the fields that are named; the rest stays',
     body: { kind: 'json', schema: schemas.change, example: { concurrency: 2, types: ['order.*'] } },
     responses: { 200: endpointAnswer },
-    handler: async ({ scope, params: { id }, body }) => {
-      known(parts, scope, id)
+    handler: async ({ scope, caller, params: { id }, body }) => {
+      const problems = changeProblems(known(parts, scope, id), body)
+      if (problems.length > 0) throw validationProblem(problems)
       if (body.url !== undefined) await refuseAddress(parts, body.url)
-      return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now())))
+      return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now())), caller)
     },
   })
 
@@ -110,13 +112,13 @@ function readRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     role: 'read',
     query: listQuery,
     responses: { 200: pageOf(endpointAnswer) },
-    handler: ({ scope, query: { limit, cursor, ...query } }) => {
+    handler: ({ scope, caller, query: { limit, cursor, ...query } }) => {
       const wanted = Object.entries({ ...query, ...scope.filter(query.tenant) })
       const matching = parts.catalogue
         .list()
         .filter((endpoint) => wanted.every(([name, value]) => endpoint[name as keyof typeof query] === value))
       const page = pageById(matching, { limit, ...(cursor !== undefined && { cursor }) })
-      return { items: page.items.map(shown), next: page.next }
+      return { items: page.items.map((endpoint) => shown(endpoint, caller)), next: page.next }
     },
   })
 
@@ -125,10 +127,10 @@ function readRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     method: 'GET',
     url: '/v1/endpoints/:id',
     name: 'getEndpoint',
-    summary: 'An endpoint, without its secrets',
+    summary: 'An endpoint, without its secrets; the values of its headers are for admins alone',
     role: 'read',
     responses: { 200: endpointAnswer },
-    handler: ({ scope, params: { id } }) => shown(known(parts, scope, id)),
+    handler: ({ scope, caller, params: { id } }) => shown(known(parts, scope, id), caller),
   })
 }
 
@@ -145,9 +147,10 @@ function statusRoutes(api: Api, parts: ServerParts, shown: Shown): void {
       name: `${verb}Endpoint`,
       summary,
       responses: { 200: endpointAnswer },
-      handler: async ({ scope, params: { id } }) => {
+      handler: async ({ scope, caller, params: { id } }) => {
         known(parts, scope, id)
-        return shown(await updated(parts, id, (endpoint) => ({ ...endpoint, ...status, updatedAt: parts.now() })))
+        const changed = await updated(parts, id, (endpoint) => ({ ...endpoint, ...status, updatedAt: parts.now() }))
+        return shown(changed, caller)
       },
     })
   }
@@ -161,9 +164,10 @@ function secretRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     name: 'getEndpointSecret',
     summary: 'The signing secret',
     responses: { 200: secretAnswer },
+    problems: ['conflict'],
     handler: ({ scope, params: { id }, reply }) => {
       reply.header('cache-control', 'no-store')
-      return { secret: secretOf(known(parts, scope, id)) }
+      return { secret: secretOf(signing(parts, scope, id)) }
     },
   })
 
@@ -175,12 +179,13 @@ function secretRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     summary: 'Sign with a new secret, and for a while with the old one too',
     body: { kind: 'json', schema: rotationSchema, optional: true, example: { keepOldFor: '24h' } },
     responses: { 200: endpointWithSecret },
-    handler: async ({ scope, params: { id }, body, reply }) => {
-      known(parts, scope, id)
+    problems: ['conflict'],
+    handler: async ({ scope, caller, params: { id }, body, reply }) => {
+      signing(parts, scope, id)
       const { keepOldFor, secret = newSecret() } = body
-      const rotated = await updated(parts, id, (endpoint) => rotatedEndpoint(endpoint, secret, keepOldFor, parts.now()))
+      const after = await updated(parts, id, (endpoint) => rotated(endpoint, secret, keepOldFor, parts.now()))
       reply.header('cache-control', 'no-store')
-      return { ...shown(rotated), secret: secretOf(rotated) }
+      return { ...shown(after, caller), secret: secretOf(after) }
     },
   })
 }
@@ -213,6 +218,12 @@ function known({ catalogue }: ServerParts, scope: Scope, id: string): Endpoint {
   return scope.found(catalogue.get(id), 'endpoint', id)
 }
 
+function signing(parts: ServerParts, scope: Scope, id: string): Endpoint {
+  const endpoint = known(parts, scope, id)
+  if (endpoint.kind === 'http') return endpoint
+  throw new Problem('conflict', `The endpoint ${id} is a handler, and has no secret: nothing leaves this process.`)
+}
+
 async function updated(parts: ServerParts, id: string, change: (endpoint: Endpoint) => Endpoint): Promise<Endpoint> {
   const endpoint = await parts.catalogue.update(id, change)
   if (endpoint === null) throw notFound('endpoint', id)
@@ -222,8 +233,4 @@ async function updated(parts: ServerParts, id: string, change: (endpoint: Endpoi
 async function refuseAddress({ refusal }: ServerParts, url: string): Promise<void> {
   const message = await refusal(url)
   if (message !== null) throw validationProblem([{ path: 'url', message }])
-}
-
-function secretOf(endpoint: Endpoint): string | null {
-  return endpoint.secrets[0]?.secret ?? null
 }

@@ -4,32 +4,14 @@ import { pageOf } from '../answers.ts'
 import { filterOf, replayFilter } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
 import { previewAnswer, replayAnswer, replayShown } from '../replay-answers.ts'
+import { replayFields } from '../replay-schema.ts'
 import type { Api } from '../route.ts'
-import {
-  checkedText,
-  choice,
-  closedObject,
-  closedQuery,
-  cursorQuery,
-  idParam,
-  instant,
-  numberBetween,
-  says,
-  tenant,
-} from '../schemas.ts'
+import { choice, closedObject, closedQuery, cursorQuery, idParam, instant, says, tenant } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { deliveryShown } from '../shown.ts'
 
-const noteLengthMax = 1_000
-
 const jobFields = {
-  rate: numberBetween(0.01, 100_000)
-    .nullable()
-    .default(null)
-    .meta({ description: 'Deliveries a second; null: as fast as they are taken.' }),
-  note: checkedText((text) => (text.length <= noteLengthMax ? null : `must have at most ${noteLengthMax} characters`))
-    .meta({ maxLength: noteLengthMax })
-    .default(''),
+  ...replayFields,
   dryRun: z.boolean({ error: says('must be true or false') }).default(false),
 }
 const creation = closedObject({ filter: replayFilter, ...jobFields })

@@ -1,32 +1,27 @@
 import { z } from 'zod'
 import { providers, type Source } from '../../core/source.ts'
 import { pageOf, sourceAnswer, sourceSecretAnswer, sourceWithSecret } from '../answers.ts'
-import { newSecret } from '../endpoint-schema.ts'
+import { idPaging, pageById } from '../paging.ts'
 import { notFound, Problem, validationProblem } from '../problem.ts'
 import type { Api } from '../route.ts'
-import { choice, closedQuery, cursorQuery, says, tenant } from '../schemas.ts'
+import { choice, closedQuery, tenant } from '../schemas.ts'
 import type { Scope } from '../scope.ts'
+import { newSecret, rotated, secretOf } from '../secrets.ts'
 import type { ServerParts } from '../server.ts'
 import {
   changedSource,
   changeProblems,
   newSource,
-  rotatedSource,
   rotationProblem,
   sourceRotationSchema,
   sourceSchemas,
   sourceShown,
 } from '../source-schema.ts'
 
-const cursorError = says('must be the `next` of a page of this list')
 const listQuery = closedQuery({
   tenant: tenant.exactOptional(),
   provider: choice(providers).exactOptional(),
-  limit: cursorQuery.limit,
-  cursor: z
-    .string({ error: cursorError })
-    .regex(/^src_[0-9a-z]{1,64}$/, { error: cursorError })
-    .exactOptional(),
+  ...idPaging('src'),
 })
 const params = { id: z.string().meta({ description: 'The id of the source, or its name.' }) }
 const about = { tag: 'sources', role: 'admin', params } as const
@@ -106,10 +101,8 @@ function readRoutes(api: Api, parts: ServerParts): void {
       const matching = parts.sources
         .list()
         .filter((source) => wanted.every(([name, value]) => source[name as keyof typeof query] === value))
-        .filter(({ id }) => cursor === undefined || id > cursor)
-        .sort((a, b) => (a.id < b.id ? -1 : 1))
-      const items = matching.slice(0, limit)
-      return { items: items.map(sourceShown), next: matching.length > limit ? (items.at(-1)?.id ?? null) : null }
+      const page = pageById(matching, { limit, ...(cursor !== undefined && { cursor }) })
+      return { items: page.items.map(sourceShown), next: page.next }
     },
   })
 
@@ -154,11 +147,11 @@ function secretRoutes(api: Api, parts: ServerParts): void {
       const { keepOldFor, secret } = body
       const message = rotationProblem(source, secret)
       if (message !== null) throw validationProblem([{ path: 'secret', message }])
-      const rotated = await updated(parts, source.id, (before) => {
-        return rotatedSource(before, secret ?? newSecret(), keepOldFor, parts.now())
+      const after = await updated(parts, source.id, (before) => {
+        return rotated(before, secret ?? newSecret(), keepOldFor, parts.now())
       })
       reply.header('cache-control', 'no-store')
-      return { ...sourceShown(rotated), secret: secretOf(rotated) }
+      return { ...sourceShown(after), secret: secretOf(after) }
     },
   })
 }
@@ -172,8 +165,4 @@ async function updated(parts: ServerParts, id: string, change: (source: Source) 
   const source = await parts.sources.update(id, change)
   if (source === null) throw notFound('source', id)
   return source
-}
-
-function secretOf({ secrets }: Source): string | null {
-  return secrets[0]?.secret ?? null
 }

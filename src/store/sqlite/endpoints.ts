@@ -54,8 +54,9 @@ export class EndpointTable {
   }
 
   put(endpoint: Endpoint): void {
-    const { secrets, ...settings } = endpoint
-    const sealed = this.#box.seal(JSON.stringify(secrets), endpoint.id)
+    // Headers are sealed too: many a receiver is let in by one.
+    const { secrets, headers, ...settings } = endpoint
+    const sealed = this.#box.seal(JSON.stringify({ secrets, headers }), endpoint.id)
     const row = this.#put.get(endpoint.id, endpoint.tenant, JSON.stringify(settings), sealed)
     this.#remember(endpoint.id, row?.no as number, false)
   }
@@ -68,8 +69,8 @@ export class EndpointTable {
 
   list(): Endpoint[] {
     return this.#list.all().map((row) => {
-      const secrets = this.#box.open(row.secrets as Uint8Array, row.id as string)
-      return { ...JSON.parse(row.settings as string), secrets: JSON.parse(secrets) }
+      const sealed = this.#box.open(row.secrets as Uint8Array, row.id as string)
+      return { ...JSON.parse(row.settings as string), ...JSON.parse(sealed) }
     })
   }
 

@@ -5,8 +5,8 @@ import { anArrival, retryAt, t0 } from '../../support/builders.ts'
 import { claimDue, lease, type Promised, withEndpoint } from './promises.ts'
 
 export function catalogueContract(promise: Promised): void {
-  promise('keeps endpoints with their secrets', async (store, under) => {
-    const endpoint = await withEndpoint(store)
+  promise('keeps endpoints with their secrets and headers', async (store, under) => {
+    const endpoint = await withEndpoint(store, { headers: { authorization: 'Bearer a' } })
     const changed = { ...endpoint, description: 'changed', status: 'paused' as const }
     await store.putEndpoint(changed)
     assert.deepEqual(await (await under.reopen()).listEndpoints(), [changed])
