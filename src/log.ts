@@ -32,6 +32,8 @@ export function openLog({ level, format }: LogSettings): Logger {
       colorize: process.stderr.isTTY === true,
       translateTime: 'HH:MM:ss.l',
       singleLine: true,
+      // By default it takes `error`, a text of ours, for an error and gives it a line.
+      errorLikeObjectKeys: ['err'],
     }),
   )
 }

@@ -6,7 +6,8 @@ import type { Terminal } from './terminal.ts'
 
 type BackupOptions = Readonly<{ output: Format; withKey?: boolean }>
 
-const mib = 1024 * 1024
+const kib = 1024
+const mib = 1024 * kib
 
 export function addBackup(program: Command, terminal: Terminal): void {
   const backup = program
@@ -33,7 +34,7 @@ async function runBackup(target: string, options: BackupOptions, terminal: Termi
   const item = { file: target, ...copied, keyFile: key.kind === 'copied' ? key.file : null }
   if (output === 'table') terminal.print(target)
   else printItem(terminal, output, item)
-  const size = `${Math.max(1, Math.round(report.bytes / mib)).toLocaleString('en')} MiB`
+  const size = report.bytes < mib ? `${Math.ceil(report.bytes / kib)} KiB` : `${(report.bytes / mib).toFixed(1)} MiB`
   const what = `${counted(report.events, 'event')} and ${counted(report.deliveries, 'delivery')}`
   terminal.say(`copied ${what} (${size}), and read the copy through`)
   terminal.say(advice(key))

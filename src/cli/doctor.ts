@@ -33,7 +33,7 @@ async function examine({ output, ...flags }: DoctorOptions, terminal: Terminal):
   const { checkDatabase, version } = await import('../app.ts')
   tell([checkVersions(version)])
   const config = await checkConfig(flags as ConfigFlags, terminal, tell)
-  const server = await checkServer(clientSettings(terminal.env), version)
+  const server = await checkServer(serverMeant(config, terminal), version)
   tell([checkClock(Date.now(), server.dateAt)])
   if (config !== null) {
     tell(await checkDatabase(config))
@@ -45,6 +45,15 @@ async function examine({ output, ...flags }: DoctorOptions, terminal: Terminal):
   const warned = found.filter(({ status }) => status === 'warn').length
   if (failed > 0) throw new CommandFailed(`${counted(failed, 'check')} of ${found.length} failed`)
   terminal.say(warned === 0 ? 'all is well' : `nothing failed, and there is ${counted(warned, 'warning')}`)
+}
+
+/** Where this configuration listens, if it was said where that is; else the server that all commands speak to. */
+function serverMeant(config: Config | null, { env }: Terminal): ReturnType<typeof clientSettings> {
+  const settings = clientSettings(env)
+  const isSaid = config !== null && (config.given.port.origin === 'flag' || config.given.host.origin === 'flag')
+  if (!isSaid || config.port === 0) return settings
+  const host = config.host.includes(':') ? `[${config.host}]` : config.host
+  return { ...settings, url: `http://${host}:${config.port}` }
 }
 
 function print(terminal: Terminal, { check, status, found, advice }: Check): void {

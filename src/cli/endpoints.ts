@@ -56,7 +56,9 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
     .addOption(new Option('--status <status>', 'only these').choices(endpointStatuses))
   withFormat(withPaging(list)).action(async (options: ListOptions & EndpointFilter) => {
     const { tenant, kind, status } = options
-    const whenEmpty = 'there is no endpoint; add one with: posthorn endpoints create <url>'
+    const isFiltered = tenant !== undefined || kind !== undefined || status !== undefined
+    const none = 'there is no endpoint; add one with: posthorn endpoints create <url>'
+    const whenEmpty = isFiltered ? 'no endpoint matches' : none
     const listing = { path: '/v1/endpoints', query: { tenant, kind, status }, options, columns, whenEmpty }
     await printPages(terminal, client(), listing)
   })

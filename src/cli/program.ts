@@ -21,7 +21,7 @@ import { addSink } from './sink.ts'
 import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
 import { addTail } from './tail.ts'
-import type { Terminal } from './terminal.ts'
+import { printable, type Terminal } from './terminal.ts'
 import { addUpkeep } from './upkeep.ts'
 
 const afterHelp = `
@@ -55,8 +55,9 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
     const { lines, exitCode, isExpected } = describeFailure(error)
     const [first = '', ...rest] = lines
-    terminal.say(`posthorn: ${first}`)
-    for (const line of rest) terminal.say(line)
+    // A server's words are in it, and a server may be anybody's.
+    terminal.say(`posthorn: ${printable(first)}`)
+    for (const line of rest) terminal.say(printable(line))
     const wantsStack = terminal.env.POSTHORN_LOG_LEVEL === 'debug' || terminal.env.POSTHORN_LOG_LEVEL === 'trace'
     if (isExpected && wantsStack && error instanceof Error) terminal.say(error.stack ?? '')
     return exitCode

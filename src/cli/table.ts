@@ -3,7 +3,9 @@ import { stripVTControlCharacters } from 'node:util'
 export type Cell = Readonly<{ text: string; paint?: (text: string) => string }>
 
 const gap = '  '
-const narrowestColumn = 6
+const narrowestColumn = 4
+/** What a person copies from here is of no use when something is missing. */
+const wholeColumns: ReadonlySet<string> = new Set(['ID', 'SAMPLE'])
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
@@ -32,7 +34,10 @@ export class Table {
     const natural = this.#widths.map((width, column) =>
       rows.reduce((most, row) => Math.max(most, widthOf(row[column]?.text ?? '')), width),
     )
-    this.#widths = this.#columns === null ? natural : shrink(natural, this.#columns)
+    this.#widths =
+      this.#columns === null
+        ? natural
+        : shrink(natural, this.#columns, (column) => wholeColumns.has(this.#titles[column] ?? ''))
   }
 
   lines(rows: readonly (readonly Cell[])[]): readonly string[] {
@@ -52,11 +57,11 @@ export class Table {
 }
 
 /** Takes from the widest column, again and again, until the line fits. */
-function shrink(natural: readonly number[], columns: number): readonly number[] {
+function shrink(natural: readonly number[], columns: number, isWhole: (column: number) => boolean): readonly number[] {
   const widths = [...natural]
   let over = widths.reduce((sum, width) => sum + width + gap.length, -gap.length) - columns
   while (over > 0) {
-    const widest = widths.indexOf(Math.max(...widths))
+    const widest = widths.indexOf(Math.max(...widths.filter((_, column) => !isWhole(column))))
     const width = widths[widest] ?? 0
     if (width <= narrowestColumn) return widths
     widths[widest] = width - 1

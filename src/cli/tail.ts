@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Command, Option } from 'commander'
 import { ApiClient, ApiProblem, Unreachable } from '../server/client.ts'
+import { isRow } from './answers.ts'
 import { words } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { counted, type Row, statusColour, textOf } from './output.ts'
@@ -65,9 +66,20 @@ function printNotice(terminal: Terminal, { output }: TailFlags, text: string): v
     terminal.print(text)
     return
   }
-  const notice: Row = JSON.parse(text)
+  const notice = noticeIn(text)
+  if (notice === null) return
   const time = new Date().toISOString().slice(11, 23)
   terminal.print([time, textOf(notice.kind).padEnd(16), ...wordsOf(terminal, notice)].join('  '))
+}
+
+/** null for what is no notice: the line goes on. */
+function noticeIn(text: string): Row | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRow(value) ? value : null
+  } catch {
+    return null
+  }
 }
 
 function wordsOf(terminal: Terminal, notice: Row): readonly string[] {

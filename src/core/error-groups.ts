@@ -29,7 +29,8 @@ const foldings: readonly (readonly [RegExp, string])[] = [
   // Letters and digits in one long word: a token, a hash, somebody else's id.
   [/\b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{12,}\b/gi, '<id>'],
   [/\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,}\b/gi, '<id>'],
-  [/\d+(?:[.,]\d+)*/g, '<n>'],
+  // A status is what went wrong, and not which time it did.
+  [/(?<!\bHTTP )(?<!\d)\d+(?:[.,]\d+)*/g, '<n>'],
   [/\s+/g, ' '],
 ]
 

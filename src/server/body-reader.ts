@@ -1,5 +1,6 @@
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Pieces } from './pieces.ts'
 import { Problem } from './problem.ts'
 
 const retryAfterSeconds = '1'
@@ -43,7 +44,7 @@ export class BodyReading {
   readonly #bytesMax: number
   readonly #budget: BodyBudget
   readonly #done: (body: Buffer | Problem) => void
-  #chunks: Buffer[] = []
+  readonly #pieces = new Pieces()
   #size = 0
   #state: 'reading' | 'done' | 'released' = 'reading'
 
@@ -65,7 +66,7 @@ export class BodyReading {
   release(): void {
     if (this.#state === 'released') return
     this.#state = 'released'
-    this.#chunks = []
+    this.#pieces.drop()
     this.#budget.give(this.#size)
     this.#size = 0
   }
@@ -78,7 +79,7 @@ export class BodyReading {
       return
     }
     this.#size += chunk.length
-    this.#chunks.push(chunk)
+    this.#pieces.add(chunk)
   }
 
   #refuse(problem: Problem): void {
@@ -89,9 +90,8 @@ export class BodyReading {
   #end(): void {
     if (this.#state !== 'reading') return
     this.#state = 'done'
-    const [first] = this.#chunks
-    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks)
-    this.#chunks = []
+    const body = this.#pieces.whole()
+    this.#pieces.drop()
     this.#done(body)
   }
 }

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { PosthornError } from '../core/errors.ts'
@@ -21,9 +21,30 @@ export function boundedServer(
   { timeouts, connectionsMax }: Readonly<{ timeouts: Partial<Timeouts>; connectionsMax: number }>,
   serve: RequestListener,
 ): Server {
-  const server = createServer({ ...limits, ...timeouts }, serve)
+  const server = createServer({ ...limits, ...timeouts }, (request, response) => {
+    if (mayGoOn(request.socket, response)) serve(request, response)
+    else request.socket.destroy()
+  })
   server.maxConnections = connectionsMax
+  server.timeout = silenceMsMax
   return server
+}
+
+/** Requests that were sent ahead of their answers, on one connection. */
+const aheadMax = 32
+/** What a client may leave unread of its answers before it is asked to read. */
+const unreadBytesMax = 1024 * 1024
+/** A connection on which nothing has moved for this long is nobody's. Longer than the longest try-out. */
+const silenceMsMax = 600 * secondMs
+const unanswered = new WeakMap<Socket, number>()
+
+/** Whoever sends request after request and reads no answer would fill the memory with answers. */
+function mayGoOn(socket: Socket, response: ServerResponse): boolean {
+  const ahead = (unanswered.get(socket) ?? 0) + 1
+  if (ahead > aheadMax || socket.writableLength > unreadBytesMax) return false
+  unanswered.set(socket, ahead)
+  response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1))
+  return true
 }
 
 /** Where to listen, and which setting says so. */

@@ -77,7 +77,7 @@ export class Problem extends Error {
   }
 }
 
-const errorsMax = 100
+export const errorsMax = 100
 
 /** Every wrong field at once, as far as a person can read. */
 export function validationProblem(errors: readonly FieldError[]): Problem {

@@ -4,7 +4,7 @@ import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
 import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
-import { type FieldError, validationProblem } from './problem.ts'
+import { errorsMax, type FieldError, validationProblem } from './problem.ts'
 
 // The words of the API: each schema says what it wants in one sentence that follows the name of the field.
 
@@ -12,6 +12,9 @@ export const keyBytesMax = 255
 export const headersMax = 32
 const descriptionLengthMax = 1_000
 const tenantPattern = /^[A-Za-z0-9_.:-]{1,64}$/
+
+/** A name of somebody's making is shown as far as a person would read it. */
+const nameShownMax = 100
 
 /** Reads a value or throws a problem that names every wrong field. */
 export function read<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
@@ -31,7 +34,9 @@ export function closedObject<S extends z.ZodRawShape>(shape: S, what = 'a field'
 
 /** An unknown name is one issue for all of them in zod; it travels as text and is taken apart in `fieldErrors`. */
 function unknownNames(keys: readonly string[], known: readonly string[], what: string): string {
-  return JSON.stringify(keys.map((key) => `is not ${what}${didYouMean(key, known)}`))
+  return JSON.stringify(
+    keys.slice(0, errorsMax).map((key) => `is not ${what}${didYouMean(key.slice(0, nameShownMax), known)}`),
+  )
 }
 
 /** The first issue of every path, as the API tells it. */
@@ -45,7 +50,7 @@ export function fieldErrors(issues: readonly z.core.$ZodIssue[], prefix: readonl
     if (issue.code !== 'unrecognized_keys') add(issue.path, issue.message)
     else {
       const messages = JSON.parse(issue.message) as string[]
-      for (const [index, key] of issue.keys.entries()) add([...issue.path, key], messages[index] ?? '')
+      for (const [index, message] of messages.entries()) add([...issue.path, issue.keys[index] ?? ''], message)
     }
   }
   return [...errors.values()]
@@ -54,7 +59,8 @@ export function fieldErrors(issues: readonly z.core.$ZodIssue[], prefix: readonl
 function pathText(path: readonly PropertyKey[]): string {
   return path.reduce<string>((text, part) => {
     if (typeof part === 'number') return `${text}[${part}]`
-    return text === '' ? String(part) : `${text}.${String(part)}`
+    const name = String(part).slice(0, nameShownMax)
+    return text === '' ? name : `${text}.${name}`
   }, '')
 }
 

@@ -99,7 +99,7 @@ const rules: readonly Rule[] = [
 ]
 
 function needOf({ provider }: GivenFields): 'given' | 'made' | 'none' | null {
-  return provider === undefined ? null : (providerRules[provider]?.secret ?? null)
+  return typeof provider === 'string' ? (providerRules[provider]?.secret ?? null) : null
 }
 
 function isSecretOf(provider: Provider | undefined, secret: unknown): boolean {
@@ -107,7 +107,8 @@ function isSecretOf(provider: Provider | undefined, secret: unknown): boolean {
 }
 
 function mayHaveUrl(provider: Provider | undefined, url: unknown): boolean {
-  return provider === undefined || url === undefined || url === null || providerRules[provider]?.signsUrl !== false
+  if (typeof provider !== 'string' || url === undefined || url === null) return true
+  return providerRules[provider]?.signsUrl !== false
 }
 
 export const sourceRotationSchema = closedObject({

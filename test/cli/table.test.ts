@@ -35,7 +35,14 @@ describe('a table', () => {
   test('stays readable on a terminal that is far too narrow', () => {
     const table = new Table(['AAAAAAAAAA', 'BBBBBBBBBB'], 3)
     table.fit([])
-    assert.equal(table.header(), 'AAAAA…  BBBBB…')
+    assert.equal(table.header(), 'AAA…  BBB…')
+  })
+
+  test('never cuts an id, which is there to be copied', () => {
+    const table = new Table(['ID', 'LAST ERROR'], 40)
+    const row = cells('dlv_0aj5dsxw001wx9x8gmeah8v', 'the connection was refused')
+    table.fit([row])
+    assert.deepEqual(table.lines([row]), ['dlv_0aj5dsxw001wx9x8gmeah8v  the connec…'])
   })
 
   test('keeps its columns over pages', () => {

@@ -4,7 +4,8 @@ import fc from 'fast-check'
 import { foldError, foldedLengthMax } from '../../src/core/error-groups.ts'
 
 const table: readonly (readonly [error: string, folded: string])[] = [
-  ['HTTP 503', 'HTTP <n>'],
+  ['HTTP 503', 'HTTP 503'],
+  ['HTTP 503 after 17 ms', 'HTTP 503 after <n> ms'],
   ['connect ECONNREFUSED 10.0.0.7:443', 'connect ECONNREFUSED <address>'],
   ['connect ECONNREFUSED ::1:9000', 'connect ECONNREFUSED <address>'],
   ['connect ETIMEDOUT [2001:db8::7]:443', 'connect ETIMEDOUT <address>'],

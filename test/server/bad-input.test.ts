@@ -206,6 +206,23 @@ describe('a bad event is refused with a clear error:', () => {
     assert.match(reply.json.detail, /20000 fields/)
   })
 
+  test('a flood of unknown fields, of which a hundred are told, with names cut short', async () => {
+    const flood = Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`field${n}`, 1]))
+    const reply = await served.call('POST', '/v1/events', { type: 'a', data: 1, ...flood })
+    assert.deepEqual([reply.status, reply.json.errors.length], [422, 100])
+    const long = await served.call('POST', '/v1/events', { type: 'a', data: 1, ['x'.repeat(500_000)]: 1 })
+    assert.ok(long.status === 422 && long.text.length < 2_000, `${long.text.length}`)
+  })
+
+  test('a provider that is no text, and a header that every object has', async () => {
+    const odd = { name: 'odd', provider: { toString: 1 } }
+    assert.equal((await served.call('POST', '/v1/sources', odd)).status, 422)
+    const hmac = { header: 'constructor', idHeader: 'toString' }
+    const made = { name: 'odd', provider: 'hmac', secret: 'a secret of some length', hmac }
+    assert.equal((await served.call('POST', '/v1/sources', made)).status, 201)
+    assert.equal((await served.call('POST', '/in/odd', { a: 1 })).status, 401)
+  })
+
   test('unknown query parameters', async () => {
     problem(await served.call('POST', '/v1/events?key=a', '{"type":"a","data":1}'), 400, /takes no query/)
     const reply = await served.call('POST', '/v1/events/a?kye=a&tenant=b&tenant=c', 'x')

@@ -71,6 +71,26 @@ describe('bodies that are being read', () => {
   })
 })
 
+test('who sends on and on and reads no answer is cut off', async () => {
+  const served = await openServed()
+  try {
+    const { port, host } = new URL(served.url)
+    const event = await served.call('POST', '/v1/events', { type: 'a', data: 'x'.repeat(900_000) })
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    socket.pause()
+    socket.write(`GET /v1/events/${event.json.id}/body HTTP/1.1\r\nhost: ${host}\r\n\r\n`.repeat(200))
+    const closed = once(socket, 'close')
+    socket.resume()
+    await closed
+    assert.ok(socket.bytesRead < 200 * 900_000)
+    assert.equal((await served.call('GET', '/healthz')).status, 200)
+  } finally {
+    await served.stop()
+  }
+})
+
 test('connections beyond the limit are closed, and the others are served', async () => {
   const served = await openServed({ POSTHORN_CONNECTIONS_MAX: '3' })
   try {

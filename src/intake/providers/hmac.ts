@@ -6,14 +6,17 @@ export const verifyHmac: Verify = (source, { headers, body }, now) => {
   const scheme = source.hmac
   if (scheme === null) return wrong
   const { header, prefix, timestampHeader, idHeader } = scheme
-  const given = headers[header]
+  const given = headerIn(headers, header)
   if (given === undefined) return missing(header)
-  const event = { kind: 'event', eventId: (idHeader === null ? undefined : headers[idHeader]) ?? null } as const
+  const event = {
+    kind: 'event',
+    eventId: (idHeader === null ? undefined : headerIn(headers, idHeader)) ?? null,
+  } as const
   const signature = spelled(given, scheme)
   if (timestampHeader === null) {
     return isSigned(source, now, [signature], (secret) => [prefix + mac(scheme, secret, body)]) ? event : wrong
   }
-  const timestamp = headers[timestampHeader]
+  const timestamp = headerIn(headers, timestampHeader)
   if (timestamp === undefined) return missing(timestampHeader)
   const problem = timeProblem(timestamp, source, now)
   if (problem !== null) return problem
@@ -25,4 +28,9 @@ export const verifyHmac: Verify = (source, { headers, body }, now) => {
 function spelled(given: string, { prefix, encoding }: HmacScheme): string {
   const digits = given.slice(prefix.length)
   return encoding === 'hex' && /^[0-9A-F]+$/.test(digits) ? given.slice(0, prefix.length) + digits.toLowerCase() : given
+}
+
+/** A header of this name, and not what every object has by it. */
+function headerIn(headers: Readonly<Record<string, string>>, name: string): string | undefined {
+  return Object.hasOwn(headers, name) ? headers[name] : undefined
 }
