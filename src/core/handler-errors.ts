@@ -62,19 +62,19 @@ export type Thrown = Readonly<{ verdict: Verdict; message: string; stack: string
 /** What was thrown, as data; whatever it is, this does not throw. */
 export function thrownOf(error: unknown): Thrown {
   try {
-    if (!isErrorLike(error))
-      return { verdict: 'retryable', message: plainMessage(error), stack: null, retryAfterMs: null }
-    const said = brand in error ? (error as Partial<HandlerError>) : {}
-    return {
-      verdict: verdicts.find((verdict) => verdict === said.verdict) ?? 'retryable',
-      message: messageOf(error),
-      stack: stackOf(error),
-      retryAfterMs: wholeMs(said.retryAfterMs),
-    }
+    const seen = seenIn(error)
+    if (seen === null) return { verdict: 'retryable', message: plainMessage(error), stack: null, retryAfterMs: null }
+    return { ...saidBy(error as object), message: messageOf(seen), stack: stackOf(seen) }
   } catch {
     const message = 'the handler threw something that cannot be looked at'
     return { verdict: 'retryable', message, stack: null, retryAfterMs: null }
   }
+}
+
+function saidBy(error: object): Pick<Thrown, 'verdict' | 'retryAfterMs'> {
+  if (!(brand in error)) return { verdict: 'retryable', retryAfterMs: null }
+  const { verdict: said, retryAfterMs } = error as Partial<HandlerError>
+  return { verdict: verdicts.find((verdict) => verdict === said) ?? 'retryable', retryAfterMs: wholeMs(retryAfterMs) }
 }
 
 /** Due times are whole milliseconds; whoever made the error need not know that. */
@@ -84,14 +84,17 @@ function wholeMs(value: unknown): number | null {
 
 const verdicts: readonly Verdict[] = ['retryable', 'permanent', 'unavailable', 'ours']
 
-type ErrorLike = Readonly<{ name?: unknown; message: string; stack?: unknown; cause?: unknown }>
+/** What an error says of itself. Read once: what is asked twice may answer differently. */
+type Seen = Readonly<{ name: unknown; message: string; stack: unknown; cause: unknown }>
 
-function isErrorLike(error: unknown): error is ErrorLike & object {
-  return typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string'
+function seenIn(error: unknown): Seen | null {
+  if (typeof error !== 'object' || error === null || !('message' in error)) return null
+  const { name, message, stack, cause } = error as Readonly<Record<string, unknown>>
+  return typeof message === 'string' ? { name, message, stack, cause } : null
 }
 
 /** With its name, unless that says nothing. */
-function messageOf({ name, message }: ErrorLike): string {
+function messageOf({ name, message }: Seen): string {
   const isPlain = typeof name !== 'string' || name === '' || name === 'Error' || name === 'HandlerError'
   const text = isPlain ? message : message === '' ? name : `${name}: ${message}`
   return text === '' ? 'the handler threw an error without a message' : text
@@ -102,12 +105,12 @@ function plainMessage(error: unknown): string {
   return `the handler threw ${typeof error === 'object' && error !== null ? 'an object that is no error' : String(error)}`
 }
 
-function stackOf(error: ErrorLike): string | null {
+function stackOf(error: Seen): string | null {
   const stacks: string[] = []
-  let at: unknown = error
-  for (let depth = 0; depth < causesMax && isErrorLike(at); depth++) {
+  let at: Seen | null = error
+  for (let depth = 0; depth < causesMax && at !== null; depth++) {
     if (typeof at.stack === 'string') stacks.push(at.stack)
-    at = at.cause
+    at = seenIn(at.cause)
   }
   if (stacks.length === 0) return null
   return stacks.join('\nCaused by: ').slice(0, stackLengthMax).toWellFormed()

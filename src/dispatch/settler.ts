@@ -65,11 +65,20 @@ export class Settler {
       this.#waiting = []
       const results = await this.#commitUntilKept(batch.map((waiting) => waiting.change))
       if (results === null) break
-      for (const [index, waiting] of batch.entries()) waiting.done(results[index] ?? { kind: 'stale' })
+      for (const [index, waiting] of batch.entries()) this.#tell(waiting, results[index] ?? { kind: 'stale' })
       if (!this.#writable && this.#waiting.length === 0) this.#recovered()
     }
     this.#writing = false
     this.#listener.onIdle()
+  }
+
+  /** A defect of whoever waits is its own: the others are told all the same, and writing goes on. */
+  #tell({ change, done }: Waiting, result: ChangeResult): void {
+    try {
+      done(result)
+    } catch (err) {
+      this.#log.error({ err, deliveryId: change.to.id }, 'outcome.listener_failed')
+    }
   }
 
   /** One that cannot be written at all must not keep the others from it: it is left to its lease, and tried again then. */

@@ -37,6 +37,7 @@ class HandlersModule {
   readonly #settings: HandlersModuleSettings
   #registered: readonly Registration[] = []
   #imports: FreshImports | null = null
+  #reloading: Promise<void> = Promise.resolve()
 
   constructor(pipeline: Pipeline, registrations: Registrations, file: string, settings: HandlersModuleSettings) {
     this.#pipeline = pipeline
@@ -47,13 +48,18 @@ class HandlersModule {
 
   async open(): Promise<void> {
     const path = resolve(this.#file)
-    if (this.#settings.watch) this.#imports = new FreshImports(path, () => this.#reload())
+    if (this.#settings.watch) this.#imports = new FreshImports(path, () => this.#reloadInTurn())
     try {
       await this.#load(path)
     } catch (cause) {
       throw new PosthornError('config_invalid', reasonOf(cause), { cause })
     }
     this.#tell('handlers.loaded', `handlers: ${this.#registered.map(({ name }) => name).join(' · ') || 'none'}`)
+  }
+
+  /** One after another, so that the newest version is the last to be loaded. */
+  #reloadInTurn(): void {
+    this.#reloading = this.#reloading.then(() => this.#reload())
   }
 
   async #reload(): Promise<void> {

@@ -101,6 +101,9 @@ export class Registrations {
   }
 }
 
+/** The last enrolment under way in each catalogue, whoever began it. */
+const lastTurns = new WeakMap<object, Promise<void>>()
+
 /** One handler on its way to its endpoint. */
 export class Registration implements Handle {
   readonly name: string
@@ -145,7 +148,19 @@ export class Registration implements Handle {
     this.withdraw()
   }
 
-  async #enrol(): Promise<void> {
+  /** In turn: of two with one name, the second must find the endpoint of the first. */
+  #enrol(): Promise<void> {
+    const turn = lastTurns.get(this.#parts.catalogue) ?? Promise.resolve()
+    const enrolled = turn.then(() => this.#enrolNow())
+    lastTurns.set(
+      this.#parts.catalogue,
+      enrolled.catch(() => {}),
+    )
+    return enrolled
+  }
+
+  async #enrolNow(): Promise<void> {
+    if (this.#isWithdrawn) return
     const { catalogue, handlers, ids, clock, presets } = this.#parts
     const now = clock.wall()
     const known = this.#known()

@@ -18,6 +18,17 @@ const facts = (error: unknown) => {
 }
 
 describe('what a handler throws', () => {
+  test('is looked at once: what answers differently the second time does no harm', () => {
+    let reads = 0
+    const changing = {
+      get message() {
+        reads += 1
+        return reads === 1 ? 'first' : undefined
+      },
+    }
+    assert.deepEqual(facts(changing), { verdict: 'retryable', message: 'first', retryAfterMs: null })
+  })
+
   test('says by its kind what is to become of the delivery', () => {
     assert.deepEqual(facts(fatal('no such order')), {
       verdict: 'permanent',

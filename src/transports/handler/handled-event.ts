@@ -12,10 +12,12 @@ export class EventForHandler implements HandledEvent {
   readonly type: string
   readonly key: string | null
   readonly tenant: string
-  readonly body: Uint8Array
   readonly contentType: string
   readonly headers: Readonly<Record<string, string>>
   readonly receivedAt: Date
+  /** The event's own, which others send on: no handler gets hold of them. */
+  readonly #bytes: Uint8Array
+  #body: Uint8Array | null = null
   #data: unknown = notRead
 
   constructor(event: Event) {
@@ -23,10 +25,16 @@ export class EventForHandler implements HandledEvent {
     this.type = event.type
     this.key = event.key
     this.tenant = event.tenant
-    this.body = dataOf(event)
+    this.#bytes = dataOf(event)
     this.contentType = event.contentType
-    this.headers = event.request === null ? event.headers : { ...event.request.headers, ...event.headers }
+    this.headers = { ...event.request?.headers, ...event.headers }
     this.receivedAt = new Date(event.receivedAt)
+  }
+
+  get body(): Uint8Array {
+    // Not `slice`, which copies nothing when the bytes are a Buffer.
+    this.#body ??= new Uint8Array(this.#bytes)
+    return this.#body
   }
 
   get data(): unknown {
@@ -36,9 +44,9 @@ export class EventForHandler implements HandledEvent {
 
   /** Bytes that are no JSON will not become any by being tried again. */
   #parsed(): unknown {
-    const { body } = this
+    const { buffer, byteOffset, byteLength } = this.#bytes
     try {
-      return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString())
+      return JSON.parse(Buffer.from(buffer, byteOffset, byteLength).toString())
     } catch (cause) {
       throw fatal(`The body of ${this.id} is not JSON although it says ${this.contentType}; read event.body.`, {
         cause,

@@ -49,7 +49,7 @@ export function deadLetterContract(promise: Promised): void {
       reasons: ['breaker_open', 'exhausted'],
       sample: ids[3],
     })
-    assert.deepEqual(new Set(groups.slice(1).map(({ error }) => error)), new Set(['HTTP <n>', 'expired']))
+    assert.deepEqual(new Set(groups.slice(1).map(({ error }) => error)), new Set(['HTTP 404', 'expired']))
     assert.equal((await store.groupDeadLetters({}, 1)).length, 1)
     assert.equal(only(await store.groupDeadLetters({ endpointId: a.id, error: 'econn' }, 10)).count, 2)
     assert.deepEqual(await store.groupDeadLetters({ statuses: ['pending'] }, 10), [])
