@@ -105,7 +105,10 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const composeTest = testEvents(ids, clock)
   const dispatcher = new Dispatcher({ ...common, ...limits, transport, random: Math.random, composeTest })
   const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
-  const replays = new ReplayRunner({ ...common, target: dispatcher, newId })
+  const replays = new ReplayRunner({
+    ...{ ...common, target: dispatcher, newId },
+    recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),
+  })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })

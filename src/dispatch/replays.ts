@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
+import { formatDuration } from '../core/duration.ts'
 import { PosthornError } from '../core/errors.ts'
 import { isRecovery, type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
 import type { Logger } from '../log.ts'
@@ -26,6 +27,8 @@ export type ReplayParts = Readonly<{
   notices: Notices
   target: ReplayTarget
   newId: (prefix: 'rpl' | 'dlv') => string
+  /** How long it is on record what was delivered. */
+  recordKeptMs: number
 }>
 
 export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
@@ -62,6 +65,8 @@ const pausedLookMs = 500
 const tellEveryMs = 1_000
 const timerMsMax = 60_000
 const runningMax = 100
+/** Somebody's "7d ago" is a little more than that when it arrives. */
+const slackMs = 60_000
 const creditMs = 1_000
 const readsMax = 3
 /** Deliveries that a preview shows. */
@@ -104,6 +109,7 @@ export class ReplayRunner {
 
   /** What a job of this kind would bring back: how many, and the newest of those that exist. Nothing is done. */
   async preview({ selection, tenant }: Pick<Replay, 'selection' | 'tenant'>): Promise<ReplayPreview> {
+    this.#refuseForgotten(selection)
     const { store } = this.#parts
     const filter = existing(selection)
     const own = tenant === null ? filter : { ...filter, tenant }
@@ -115,6 +121,7 @@ export class ReplayRunner {
 
   async create(request: ReplayRequest): Promise<Replay> {
     this.#refuseMore()
+    this.#refuseForgotten(request.selection)
     const { store, clock, log, newId } = this.#parts
     const now = clock.wall()
     const replay = await store.createReplay({
@@ -152,6 +159,16 @@ export class ReplayRunner {
       this.#tell(replay)
       return { kind: 'changed', replay }
     }
+  }
+
+  /** Where the record of what was delivered is gone, all of it looks as if it had never been sent. */
+  #refuseForgotten(selection: Selection): void {
+    if (selection.kind !== 'recover' || selection.only === 'failed') return
+    const { clock, recordKeptMs } = this.#parts
+    if (selection.since >= clock.wall() - recordKeptMs - slackMs) return
+    const kept = formatDuration(recordKeptMs)
+    const message = `since: what was delivered is on record for ${kept}, and would be sent again if it were earlier; name a later instant.`
+    throw new PosthornError('invalid', message)
   }
 
   #refuseMore(): void {

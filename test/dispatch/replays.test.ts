@@ -246,7 +246,7 @@ test('recovers what an endpoint failed to take, what it never got, and all of it
   const { bench } = await withDeadLetters(t, 3)
   const late = await bench.add({ breaker: null, ordering: 'endpoint' })
   const recover = (only: 'failed' | 'missing' | 'all') =>
-    ({ kind: 'recover', endpointId: late.id, since: 0, only }) as const
+    ({ kind: 'recover', endpointId: late.id, since: bench.time.wall() - 604_800_000, only }) as const
   assert.equal((await bench.replays.preview({ selection: recover('missing'), tenant: 'default' })).matched, 3)
   const job = await start(bench, { selection: recover('missing'), tenant: 'default' })
   await bench.pass(20, 1)
@@ -264,4 +264,6 @@ test('recovers what an endpoint failed to take, what it never got, and all of it
     bench.wire.triesOf(late).map((one) => numberIn(one.parcel)),
     [1, 2, 3, 1, 2, 3],
   )
+  const tooFar = { kind: 'recover', endpointId: late.id, since: 0, only: 'missing' } as const
+  await assert.rejects(() => bench.replays.preview({ selection: tooFar, tenant: 'default' }), /on record for 7d/)
 })

@@ -206,7 +206,7 @@ describe('recovering an endpoint', () => {
   test('backfills a new endpoint with what it never got', async () => {
     const { type } = await withDeadLetters(2)
     const { id } = (await post('/v1/endpoints', { url: sink.url, types: [type] })).json
-    const body = { since: '2026-01-01', only: 'missing' }
+    const body = { since: new Date(Date.now() - 3_600_000).toISOString(), only: 'missing' }
     assert.equal((await post(`/v1/endpoints/${id}/recover`, { ...body, dryRun: true })).json.matched, 2)
     await ended((await post(`/v1/endpoints/${id}/recover`, body)).json.id)
     await until(`/v1/deliveries?endpoint=${id}&status=delivered`, ({ items }) => items.length === 2)

@@ -86,7 +86,16 @@ export async function openServedParts(
   await catalogue.load()
   await dispatcher.start()
   const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, Date.now())
-  const replays = new ReplayRunner({ store, catalogue, clock, log, notices, target: dispatcher, newId })
+  const replays = new ReplayRunner({
+    store,
+    catalogue,
+    clock,
+    log,
+    notices,
+    target: dispatcher,
+    newId,
+    recordKeptMs: 604_800_000,
+  })
   await replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }

@@ -194,7 +194,16 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     paused: settings.paused ?? false,
   })
   const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, time.wall())
-  const replays = new ReplayRunner({ store, catalogue, clock: time, log, notices, target: dispatcher, newId })
+  const replays = new ReplayRunner({
+    store,
+    catalogue,
+    clock: time,
+    log,
+    notices,
+    target: dispatcher,
+    newId,
+    recordKeptMs: 604_800_000,
+  })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const waitingBytesMax = settings.waitingBytesMax ?? 64 * 1024 * 1024
   const intake = new Intake({ store, ids, clock: time, route, fresh: dispatcher, notices, waitingBytesMax })
