@@ -32,8 +32,7 @@ export class EventForHandler implements HandledEvent {
   }
 
   get body(): Uint8Array {
-    // Not `slice`, which copies nothing when the bytes are a Buffer.
-    this.#body ??= new Uint8Array(this.#bytes)
+    this.#body ??= Buffer.from(this.#bytes)
     return this.#body
   }
 
