@@ -1,13 +1,13 @@
 import { closedPort, type Prepared, prepare } from '../backlog.ts'
-import { type Bench, type Figure, type Trial, trial } from '../bench.ts'
+import type { Bench, Figure, Trial } from '../bench.ts'
 import { sleep } from '../clock.ts'
 import { countRows } from '../fill.ts'
+import { arrivalP50, arrivalP99, healthyRun, perSecond } from '../healthy.ts'
 import { Posthorn } from '../posthorn.ts'
 import { number } from '../report.ts'
 import { median } from '../statistics.ts'
 import { settled } from '../usage.ts'
 
-const perSecond = 200
 const breakerOpensMs = 3_000
 const restMsMax = 60_000
 /** The tries in flight when the breaker opened, and a few probes. */
@@ -24,10 +24,10 @@ export const isolation: Figure = {
     const crowded = await prepare(bench, { parkedUrl, parked })
     const servers = [await startOn(bench, alone, 'alone'), await startOn(bench, crowded, `${number(parked)} parked`)]
     const trials: Trial[][] = [[], []]
-    for (const server of servers) await openLoop(bench, server, 2)
+    for (const server of servers) await healthyRun(bench, server, 2)
     for (let round = 0; round < (bench.quick ? 2 : 4); round++) {
       for (const [at, server] of servers.entries())
-        trials[at]?.push(await openLoop(bench, server, bench.quick ? 5 : 20))
+        trials[at]?.push(await healthyRun(bench, server, bench.quick ? 5 : 20))
     }
     for (const server of servers) await server.stop()
     return judge(trials[0] ?? [], trials[1] ?? [], crowded)
@@ -42,17 +42,11 @@ async function startOn(bench: Bench, { folder, parkedId }: Prepared, title: stri
   return posthorn
 }
 
-function openLoop(bench: Bench, server: Posthorn, seconds: number): Promise<Trial> {
-  const loop = { kind: 'open', perSecond } as const
-  return trial(bench, server, { events: perSecond * seconds, connections: 64, loop, delivered: true })
-}
-
 function judge(alone: readonly Trial[], crowded: readonly Trial[], { file, parkedId, parked }: Prepared) {
-  const p99 = (trials: readonly Trial[]) => trials.map((each) => each.arrivalMs?.p99 ?? Number.NaN)
-  const worstAlone = Math.max(...p99(alone))
-  const bestAlone = Math.min(...p99(alone))
-  const ratio = median(p99(crowded)) / median(p99(alone))
-  const beyond = median(p99(crowded)) / worstAlone
+  const worstAlone = Math.max(...arrivalP99(alone))
+  const bestAlone = Math.min(...arrivalP99(alone))
+  const ratio = median(arrivalP99(crowded)) / median(arrivalP99(alone))
+  const beyond = median(arrivalP99(crowded)) / worstAlone
   const { pending, tries } = countRows(file, parkedId)
   // What was tried before the breaker opened waits again or has failed; hardly anything may be gone.
   if (pending < parked * 0.999) throw new Error(`of ${parked} parked deliveries only ${pending} still wait`)
@@ -98,12 +92,12 @@ function judge(alone: readonly Trial[], crowded: readonly Trial[], { file, parke
 }
 
 function row(title: string, trials: readonly Trial[]): string[] {
-  const p99 = trials.map((each) => each.arrivalMs?.p99 ?? Number.NaN)
+  const p99 = arrivalP99(trials)
   return [
     title,
     p99.map(number).join(' '),
     number(median(p99)),
-    number(median(trials.map((each) => each.arrivalMs?.p50 ?? Number.NaN))),
+    number(median(arrivalP50(trials))),
     number(median(trials.map((each) => each.ackMs.p99))),
     number(median(trials.map((each) => each.lagMs?.p99 ?? Number.NaN))),
   ]

@@ -1,13 +1,13 @@
 import { DatabaseSync } from 'node:sqlite'
 import { closedPort, prepare } from '../backlog.ts'
-import { type Bench, type Figure, type Trial, trial } from '../bench.ts'
+import type { Figure, Trial } from '../bench.ts'
 import { until } from '../clock.ts'
+import { arrivalP99, disturbanceTable, disturbanceVerdict, healthyRun, perSecond } from '../healthy.ts'
 import { Posthorn } from '../posthorn.ts'
 import { number } from '../report.ts'
 import { median } from '../statistics.ts'
 import { settled } from '../usage.ts'
 
-const perSecond = 200
 const secondsPerRun = 5
 const runsMax = 60
 const restMsMax = 60_000
@@ -25,16 +25,16 @@ export const prune: Figure = {
     const afterS = bench.quick ? 45 : 240
     const env = { POSTHORN_UPKEEP_AFTER: `${afterS}s` }
     const posthorn = await Posthorn.start(bench.rig, { folder, title: 'posthorn', env })
-    await openLoop(bench, posthorn, 2)
+    await healthyRun(bench, posthorn, 2)
     const before: Trial[] = []
-    for (let run = 0; run < (bench.quick ? 2 : 6); run++) before.push(await openLoop(bench, posthorn, secondsPerRun))
+    for (let run = 0; run < (bench.quick ? 2 : 6); run++) before.push(await healthyRun(bench, posthorn, secondsPerRun))
     await settled(posthorn.pid, restMsMax)
     const early = await posthorn.upkeep()
     if (early.running || early.last !== null) throw new Error('upkeep began before the runs without it were over')
     await until('upkeep', (afterS + 30) * 1_000, async () => (await posthorn.upkeep()).running)
     const during: Trial[] = []
     while ((await posthorn.upkeep()).running && during.length < runsMax) {
-      during.push(await openLoop(bench, posthorn, secondsPerRun))
+      during.push(await healthyRun(bench, posthorn, secondsPerRun))
     }
     const { last } = await posthorn.upkeep()
     if (last === null || last.deliveries < old) throw new Error(`${last?.deliveries} of ${old} deliveries were deleted`)
@@ -55,11 +55,6 @@ function makeOld(file: string): void {
   db.close()
 }
 
-function openLoop(bench: Bench, server: Posthorn, seconds: number): Promise<Trial> {
-  const loop = { kind: 'open', perSecond } as const
-  return trial(bench, server, { events: perSecond * seconds, connections: 64, loop, delivered: true })
-}
-
 type Measured = Readonly<{
   before: readonly Trial[]
   during: readonly Trial[]
@@ -69,34 +64,18 @@ type Measured = Readonly<{
 }>
 
 function judge({ before, during, old, tookS, pagesFreed }: Measured) {
-  const p99 = (trials: readonly Trial[]) => trials.map((each) => each.arrivalMs?.p99 ?? Number.NaN)
-  const beyond = median(p99(during)) / Math.max(...p99(before))
-  const row = (title: string, trials: readonly Trial[]) => [
-    title,
-    p99(trials).slice(0, 10).map(number).join(' '),
-    number(median(p99(trials))),
-    number(median(trials.map((each) => each.arrivalMs?.p50 ?? Number.NaN))),
-  ]
+  const disturbance = {
+    before: { title: 'without upkeep', trials: before },
+    during: { title: `while ${number(old)} are deleted`, trials: during },
+  }
+  const what = 'median p99 during upkeep / worst p99 without (beyond the A/A spread)'
+  const verdict = disturbanceVerdict(disturbance, what)
   return {
-    tables: [
-      {
-        columns: ['healthy endpoint', 'arrival p99 ms of each run', 'median', 'arrival p50 ms'],
-        rows: [row('without upkeep', before), row(`while ${number(old)} are deleted`, during)],
-      },
-    ],
-    verdicts: [
-      {
-        what: 'median p99 during upkeep / worst p99 without (beyond the A/A spread)',
-        value: beyond,
-        wanted: 'at most' as const,
-        must: 1.5,
-        goal: 1.2,
-        unit: '',
-      },
-    ],
+    tables: [disturbanceTable(disturbance)],
+    verdicts: [verdict],
     notes: [
-      `Open loop, ${perSecond}/s. ${number(old)} events with a delivery each were deleted in ${number(tookS)} s, and ${number(pagesFreed)} pages given back; median / median is ${number(median(p99(during)) / median(p99(before)))}.`,
+      `Open loop, ${perSecond}/s. ${number(old)} events with a delivery each were deleted in ${number(tookS)} s, and ${number(pagesFreed)} pages given back; median / median is ${number(median(arrivalP99(during)) / median(arrivalP99(before)))}.`,
     ],
-    data: { before, during, tookS, beyond, pagesFreed },
+    data: { before, during, tookS, beyond: verdict.value, pagesFreed },
   }
 }

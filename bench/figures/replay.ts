@@ -1,13 +1,12 @@
 import { DatabaseSync } from 'node:sqlite'
 import { closedPort, prepare } from '../backlog.ts'
-import { type Bench, type Figure, type Trial, trial } from '../bench.ts'
+import type { Figure, Trial } from '../bench.ts'
 import { sleep } from '../clock.ts'
+import { disturbanceTable, disturbanceVerdict, healthyRun, perSecond } from '../healthy.ts'
 import { Posthorn } from '../posthorn.ts'
 import { number } from '../report.ts'
-import { median } from '../statistics.ts'
 import { memoryOf, settled } from '../usage.ts'
 
-const perSecond = 200
 const secondsPerRun = 5
 const runsMax = 60
 const restMsMax = 60_000
@@ -22,16 +21,16 @@ export const replay: Figure = {
     const { folder, file, parkedId } = await prepare(bench, { parkedUrl: await closedPort(), parked: dead })
     makeDead(file)
     const posthorn = await Posthorn.start(bench.rig, { folder, title: 'posthorn' })
-    await openLoop(bench, posthorn, 2)
+    await healthyRun(bench, posthorn, 2)
     const before: Trial[] = []
-    for (let run = 0; run < (bench.quick ? 2 : 6); run++) before.push(await openLoop(bench, posthorn, secondsPerRun))
+    for (let run = 0; run < (bench.quick ? 2 : 6); run++) before.push(await healthyRun(bench, posthorn, secondsPerRun))
     await settled(posthorn.pid, restMsMax)
     const memoryBefore = memoryOf(posthorn.pid)
     const startedAt = performance.now()
     const id = await posthorn.replay({ endpoint: parkedId })
     const during: Trial[] = []
     while ((await posthorn.replayed(id)).status === 'running' && during.length < runsMax) {
-      during.push(await openLoop(bench, posthorn, secondsPerRun))
+      during.push(await healthyRun(bench, posthorn, secondsPerRun))
     }
     const tookS = (performance.now() - startedAt) / 1000
     const { status, replayed } = await posthorn.replayed(id)
@@ -54,11 +53,6 @@ function makeDead(file: string): void {
   db.close()
 }
 
-function openLoop(bench: Bench, server: Posthorn, seconds: number): Promise<Trial> {
-  const loop = { kind: 'open', perSecond } as const
-  return trial(bench, server, { events: perSecond * seconds, connections: 64, loop, delivered: true })
-}
-
 type Measured = Readonly<{
   before: readonly Trial[]
   during: readonly Trial[]
@@ -68,30 +62,16 @@ type Measured = Readonly<{
 }>
 
 function judge({ before, during, dead, tookS, moreMb }: Measured) {
-  const p99 = (trials: readonly Trial[]) => trials.map((each) => each.arrivalMs?.p99 ?? Number.NaN)
-  const beyond = median(p99(during)) / Math.max(...p99(before))
-  const row = (title: string, trials: readonly Trial[]) => [
-    title,
-    p99(trials).slice(0, 10).map(number).join(' '),
-    number(median(p99(trials))),
-    number(median(trials.map((each) => each.arrivalMs?.p50 ?? Number.NaN))),
-  ]
+  const disturbance = {
+    before: { title: 'before the replay', trials: before },
+    during: { title: `while ${number(dead)} are replayed`, trials: during },
+  }
+  const what = 'median p99 during the replay / worst p99 before (beyond the A/A spread)'
+  const verdict = disturbanceVerdict(disturbance, what)
   return {
-    tables: [
-      {
-        columns: ['healthy endpoint', 'arrival p99 ms of each run', 'median', 'arrival p50 ms'],
-        rows: [row('before the replay', before), row(`while ${number(dead)} are replayed`, during)],
-      },
-    ],
+    tables: [disturbanceTable(disturbance)],
     verdicts: [
-      {
-        what: 'median p99 during the replay / worst p99 before (beyond the A/A spread)',
-        value: beyond,
-        wanted: 'at most' as const,
-        must: 1.5,
-        goal: 1.2,
-        unit: '',
-      },
+      verdict,
       {
         what: 'peak memory after the replay − before',
         value: moreMb,
@@ -104,6 +84,6 @@ function judge({ before, during, dead, tookS, moreMb }: Measured) {
     notes: [
       `Open loop, ${perSecond}/s. ${number(dead)} dead letters were brought back in ${number(tookS)} s, ${number(dead / tookS)} a second; their endpoint is paused, so that only the replay is measured.`,
     ],
-    data: { before, during, tookS, beyond, moreMb },
+    data: { before, during, tookS, beyond: verdict.value, moreMb },
   }
 }
