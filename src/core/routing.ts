@@ -1,11 +1,12 @@
 export const eventTypeLengthMax = 256
 
 const segment = /^[A-Za-z0-9_:/-]+$/
+const typeWords = /^[A-Za-z0-9_:/-]+(?:\.[A-Za-z0-9_:/-]+)*$/
 const allowed = 'letters, digits and _ : / - in segments separated by single dots'
 
 /** Why this cannot be the type of an event, in words for its sender; null when it can. */
 export function eventTypeProblem(type: string): string | null {
-  return lengthProblem(type) ?? (type.split('.').every((part) => segment.test(part)) ? null : `must be ${allowed}`)
+  return lengthProblem(type) ?? (typeWords.test(type) ? null : `must be ${allowed}`)
 }
 
 /** What Posthorn tells of itself has types that begin so; nobody else sends them. */

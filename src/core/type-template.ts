@@ -57,12 +57,8 @@ export function parseTemplate(text: string): Template {
 
 /** The type of an event; always fit to be one. Nothing of a request can make it fail. */
 export function typeFrom(template: Template, facts: TemplateFacts, fallback: string): string {
-  const text = template
-    .map((part) => {
-      const value = textFor(part, facts)
-      return value ?? (isOptional(part) ? '' : missingWord)
-    })
-    .join('')
+  let text = ''
+  for (const part of template) text += textFor(part, facts) ?? (isOptional(part) ? '' : missingWord)
   const type = fitType(text) ?? fitType(fallback) ?? missingWord
   // Whoever can send to a source must not be able to send what looks like one of our notifications.
   return isOwnType(type) ? `_${type}`.slice(0, eventTypeLengthMax) : type

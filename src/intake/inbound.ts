@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import type { InboundRequestFacts } from '../core/event.ts'
 import { keyFrom, typeFrom } from '../core/type-template.ts'
 import type { InboundRequest } from './inbound-request.ts'
-import { type EventInput, sourceScope } from './intake.ts'
+import type { EventInput } from './intake.ts'
 import { answerToGet } from './providers/handshake.ts'
 import { providerRules } from './providers/providers.ts'
 import type { Handshake, Refusal } from './providers/verification.ts'
@@ -31,7 +31,7 @@ export function readInbound(
 }
 
 function eventOf(
-  { source, type, key }: SourceEntry,
+  { source, scope, type, key }: SourceEntry,
   request: InboundRequest,
   eventId: string | null,
   headers: EventInput['headers'],
@@ -43,14 +43,14 @@ function eventOf(
     key: orderingKey === null ? null : fitting(orderingKey),
     headers,
     content: { kind: 'raw', bytes: request.body, type: request.headers['content-type'] ?? 'application/octet-stream' },
-    idempotency: eventId === null || eventId === '' ? null : repeatOf(source.id, eventId),
+    idempotency: eventId === null || eventId === '' ? null : repeatOf(scope, eventId),
     request: factsOf(source.name, request),
   }
 }
 
 /** The fingerprint is the same for all: a known id is a repeat, whatever its body, for providers change it between tries. */
-function repeatOf(sourceId: string, eventId: string): EventInput['idempotency'] {
-  return { scope: sourceScope(sourceId), key: fitting(eventId), fingerprint: '', keptMs: eventIdKeptMs }
+function repeatOf(scope: string, eventId: string): EventInput['idempotency'] {
+  return { scope, key: fitting(eventId), fingerprint: '', keptMs: eventIdKeptMs }
 }
 
 /** What is too long to be a key is told apart by its hash. */
@@ -66,7 +66,9 @@ const leftOut: ReadonlySet<string> = new Set([
 
 /** Bounded by what the server takes as the head of a request. */
 function factsOf(source: string, { method, query, headers }: InboundRequest): InboundRequestFacts {
-  const named = headers.connection?.toLowerCase().split(/[ ,]+/) ?? []
+  const { connection = '' } = headers
+  // Other headers that speak to this hop alone; most connections name none.
+  const named = connection === 'keep-alive' ? [] : connection.toLowerCase().split(/[ ,]+/)
   const kept: Record<string, string> = {}
   for (const name in headers) {
     const value = headers[name]

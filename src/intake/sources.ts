@@ -2,9 +2,10 @@ import { PosthornError } from '../core/errors.ts'
 import type { Source } from '../core/source.ts'
 import { parseTemplate, type Template } from '../core/type-template.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
+import { sourceScope } from './intake.ts'
 
-/** A source with its templates read once: they are filled for every event. */
-export type SourceEntry = Readonly<{ source: Source; type: Template; key: Template | null }>
+/** A source with what every event of it needs, made once. `scope` is where its event ids are known. */
+export type SourceEntry = Readonly<{ source: Source; scope: string; type: Template; key: Template | null }>
 
 /** Of one tenant. */
 const sourcesMax = 1_000
@@ -90,6 +91,7 @@ export class Sources {
 
   #remember(source: Source): void {
     const key = source.key === null ? null : parseTemplate(source.key)
-    this.#byName.set(source.name, { source, type: parseTemplate(source.type), key })
+    const entry = { source, scope: sourceScope(source.id), type: parseTemplate(source.type), key }
+    this.#byName.set(source.name, entry)
   }
 }

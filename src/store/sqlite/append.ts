@@ -31,7 +31,7 @@ export class Append {
     this.#endpoints = endpoints
     this.#insertEvent = db.prepare(`
       INSERT INTO events (no, id, tenant, type, key, received_at, content_type, headers, data_offset, request, size, body)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB), ?, ?)`)
     this.#insertDelivery = db.prepare(`
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, settled_at, reason)
@@ -93,11 +93,9 @@ export class Append {
   }
 
   #keep(row: ArrivalRow, bodies: ArrayBuffer): string {
-    const [id, tenant, type, key, receivedAt, contentType, headers, dataOffset, requestSize, size, bodyOffset] = row
+    const [id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, bodyOffset] = row
     const no = numberOf('evt', id as string)
     const body = new Uint8Array(bodies, bodyOffset as number, size as number)
-    const requestAt = (bodyOffset as number) + (size as number)
-    const request = requestSize === null ? null : new Uint8Array(bodies, requestAt, requestSize as number)
     this.#insertEvent.run(
       ...([no, id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, body] as Cell[]),
     )

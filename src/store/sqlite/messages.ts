@@ -76,7 +76,7 @@ export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: Fail
 
 // ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The event's cells, where its body is in the batch's buffer (right behind it, how a source took it in), its idempotency, then five cells per delivery. */
+/** The event's cells, where its body is in the batch's buffer, its idempotency, then five cells per delivery. */
 export type ArrivalRow = readonly Cell[]
 export const arrivalHead = 15
 /** Where the idempotency scope, the key, its fingerprint and its end are. */
@@ -85,10 +85,7 @@ export const cellsPerDelivery = 5
 /** '10' : two deliveries, the first was claimed. A duplicate is the first event's id and its deliveries. */
 export type ItemRow = string | readonly [eventId: string, deliveries: number]
 
-export function packArrival(
-  { event, idempotency, deliveries }: Arrival,
-  place: { offset: number; requestSize: number | null },
-): ArrivalRow {
+export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOffset: number): ArrivalRow {
   const row: Cell[] = [
     event.id,
     event.tenant,
@@ -98,9 +95,9 @@ export function packArrival(
     event.contentType,
     fromHeaders(event.headers),
     event.dataOffset,
-    place.requestSize,
+    event.request === null ? null : JSON.stringify(event.request),
     event.body.length,
-    place.offset,
+    bodyOffset,
     idempotency?.scope ?? null,
     idempotency?.key ?? null,
     idempotency?.fingerprint ?? null,

@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import { dirname } from 'node:path'
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Attempt } from '../../core/attempt.ts'
@@ -71,9 +70,6 @@ export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedS
   return { store: new SqliteStore(file, writer), lastNumber }
 }
 
-const noBytes = new Uint8Array(0)
-const toBytes = (value: object) => Buffer.from(JSON.stringify(value))
-
 /** The store on the event loop's side: packs, sends, unpacks. */
 class SqliteStore implements Store {
   readonly #writer: WriteThread
@@ -89,13 +85,10 @@ class SqliteStore implements Store {
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
-    const requests = arrivals.map(({ event }) => (event.request === null ? null : toBytes(event.request)))
-    const bodies = arrivals.flatMap(({ event }, index) => [event.body, requests[index] ?? noBytes])
+    const bodies = arrivals.map(({ event }) => event.body)
     const answer = await this.#writer.append(bodies, (offsets) => ({
       name: 'append',
-      request: arrivals.map((arrival, index) =>
-        packArrival(arrival, { offset: offsets[2 * index] ?? 0, requestSize: requests[index]?.length ?? null }),
-      ),
+      request: arrivals.map((arrival, index) => packArrival(arrival, offsets[index] ?? 0)),
     }))
     return unpackAppended(answer, arrivals)
   }
