@@ -40,8 +40,11 @@ const unanswered = new WeakMap<Socket, number>()
 
 /** Whoever sends request after request and reads no answer would fill the memory with answers. */
 function mayGoOn(socket: Socket, response: ServerResponse): boolean {
+  if (socket.writableLength > unreadBytesMax) return false
+  // Node gives a response its connection when those before it have been answered: most have it at once.
+  if (response.socket !== null) return true
   const ahead = (unanswered.get(socket) ?? 0) + 1
-  if (ahead > aheadMax || socket.writableLength > unreadBytesMax) return false
+  if (ahead > aheadMax) return false
   unanswered.set(socket, ahead)
   response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1))
   return true
