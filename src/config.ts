@@ -90,6 +90,12 @@ const settings = {
     duration(secondMs, dayMs),
     'A lane held for longer is told about.',
   ),
+  relayAwayMs: setting(
+    'POSTHORN_RELAY_AWAY_AFTER',
+    '5m',
+    duration(secondMs, 30 * dayMs),
+    'A hub that is away for longer is told about.',
+  ),
   backlogMax: setting(
     'POSTHORN_BACKLOG_MAX',
     '100000',

@@ -38,6 +38,7 @@ describe('the configuration', () => {
       keepEventMs: 7 * dayMs,
       keepReplayMs: 30 * dayMs,
       laneStuckMs: 900_000,
+      relayAwayMs: 300_000,
       backlogMax: 100_000,
       graceMs: 10_000,
       retryBaseDelayMs: 5_000,

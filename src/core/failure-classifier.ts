@@ -27,6 +27,8 @@ export function classify(report: Report, classification: Classification, now: nu
         : { kind: 'unavailable', error: networkError(report.code, report.message), retryAfterMs: null }
     case 'blocked':
       return { kind: 'permanent', reason: 'blocked_address', error: shortened(report.message) }
+    case 'oversized':
+      return { kind: 'permanent', reason: 'too_large', error: shortened(report.message) }
     case 'interrupted':
       return { kind: 'ours', error: shortened(report.message) }
     case 'handled':

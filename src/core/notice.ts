@@ -16,6 +16,7 @@ export type Notice =
   | EndpointChanged
   | LaneStuck
   | ReplayChanged
+  | RelayChanged
 
 export type EventAccepted = Readonly<{
   kind: 'event.accepted'
@@ -98,4 +99,15 @@ export type ReplayChanged = Readonly<{
   matched: number
   replayed: number
   failed: number
+}>
+
+/** A hub came or went. */
+export type RelayChanged = Readonly<{
+  kind: 'relay.changed'
+  tenant: string
+  relayId: string
+  name: string
+  connected: boolean
+  /** Why it is not connected, in a few words; null while it is. */
+  why: string | null
 }>

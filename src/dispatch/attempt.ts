@@ -11,7 +11,7 @@ export type Tried = Readonly<{ report: Report; outcome: Outcome; attempt: Attemp
 /** Makes one try and says what it meant. */
 export async function tryOnce(
   parts: { transport: Pick<Transport, 'deliver'>; clock: Clock },
-  parcel: { event: Event; endpoint: Endpoint; deliveryId: string; attempt: number },
+  parcel: { event: Event; endpoint: Endpoint; deliveryId: string; attempt: number; bornAt: number },
   signal: AbortSignal,
 ): Promise<Tried> {
   const startedAt = parts.clock.wall()

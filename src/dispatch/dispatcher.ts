@@ -209,7 +209,13 @@ export class Dispatcher {
 
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
     const event = this.#parts.composeTest(endpoint, content)
-    const parcel = { event, endpoint, deliveryId: event.id.replace('evt_', 'dlv_'), attempt: 1 }
+    const parcel = {
+      event,
+      endpoint,
+      deliveryId: event.id.replace('evt_', 'dlv_'),
+      attempt: 1,
+      bornAt: event.receivedAt,
+    }
     return (await tryOnce(this.#parts, parcel, this.#stopping.signal)).attempt
   }
 

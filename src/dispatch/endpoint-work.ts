@@ -148,5 +148,12 @@ export class EndpointWork implements Sleeper, Holder {
 }
 
 function targetOf(endpoint: Endpoint): string {
-  return endpoint.kind === 'http' ? endpoint.url : endpoint.handler
+  switch (endpoint.kind) {
+    case 'http':
+      return endpoint.url
+    case 'handler':
+      return endpoint.handler
+    case 'relay':
+      return `${endpoint.relay} ${endpoint.route}`
+  }
 }

@@ -171,6 +171,7 @@ export class Round {
       endpoint: work.endpoint,
       deliveryId: claim.delivery.id,
       attempt: claim.delivery.attempts + 1,
+      bornAt: claim.delivery.replayedAt ?? claim.delivery.receivedAt,
     }
     tryOnce(this.#parts, parcel, this.#interruption.signal).then((tried) => this.#finish(work, underway, tried, now))
   }

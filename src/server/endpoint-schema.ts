@@ -192,7 +192,7 @@ export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ sh
     id: endpoint.id,
     tenant: endpoint.tenant,
     kind: endpoint.kind,
-    ...(endpoint.kind === 'http' ? { url: endpoint.url } : { handler: endpoint.handler }),
+    ...targetShown(endpoint),
     description: endpoint.description,
     types: endpoint.types,
     ordering: endpoint.ordering,
@@ -215,6 +215,17 @@ export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ sh
     statusReason: endpoint.statusReason,
     createdAt: new Date(endpoint.createdAt).toISOString(),
     updatedAt: new Date(endpoint.updatedAt).toISOString(),
+  }
+}
+
+function targetShown(endpoint: Endpoint) {
+  switch (endpoint.kind) {
+    case 'http':
+      return { url: endpoint.url }
+    case 'handler':
+      return { handler: endpoint.handler }
+    case 'relay':
+      return { relay: endpoint.relay, route: endpoint.route }
   }
 }
 

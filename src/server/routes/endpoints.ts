@@ -220,7 +220,7 @@ function known({ catalogue }: ServerParts, scope: Scope, id: string): Endpoint {
 
 function signing(parts: ServerParts, scope: Scope, id: string): Endpoint {
   const endpoint = known(parts, scope, id)
-  if (endpoint.kind === 'http') return endpoint
+  if (endpoint.kind !== 'handler') return endpoint
   throw new Problem('conflict', `The endpoint ${id} is a handler, and has no secret: nothing leaves this process.`)
 }
 

@@ -1,6 +1,7 @@
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Reason } from '../../core/outcome.ts'
+import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
 import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
@@ -43,6 +44,9 @@ export type Calls = {
   putSource: { request: Source; answer: null }
   removeSource: { request: string; answer: null }
   listSources: { request: null; answer: readonly Source[] }
+  putRelay: { request: Relay; answer: null }
+  removeRelay: { request: string; answer: null }
+  listRelays: { request: null; answer: readonly Relay[] }
   putApiKey: { request: ApiKey; answer: null }
   removeApiKey: { request: string; answer: null }
   listApiKeys: { request: null; answer: readonly ApiKey[] }

@@ -1,0 +1,39 @@
+/** A hub that may connect. Its key is shown once and never kept. */
+export type Relay = Readonly<{
+  id: string
+  /** Unique within its tenant: endpoints name it. */
+  name: string
+  tenant: string
+  /** SHA-256 of the key, in hex. */
+  hash: string
+  createdAt: number
+}>
+
+/** How a hub is doing, as its edge sees it. */
+export type RelayLink = Readonly<{
+  connectedAt: number
+  /** What the hub says it is, e.g. `posthorn/1.2.0`. */
+  software: string
+  protocol: number
+  routes: readonly string[]
+  /** null: not measured yet. */
+  roundTripMs: number | null
+  lastAckAt: number | null
+  /** Deliveries that are with the hub, unanswered. */
+  outstanding: number
+}>
+
+/**
+ * The link was lost after a delivery had been written to it. The code stands at the beginning of the delivery's
+ * `lastError`: when the hub is back, the wait of those that carry it is over.
+ */
+export const linkLost = 'LINK_LOST'
+
+const relayNameLengthMax = 64
+const relayName = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$/
+
+/** Why this cannot be the name of a relay or a route, in words for its author; null when it can. */
+export function relayNameProblem(name: string): string | null {
+  if (name.length >= 1 && name.length <= relayNameLengthMax && relayName.test(name)) return null
+  return `must have 1 to ${relayNameLengthMax} characters: lower-case letters, digits and . _ - inside`
+}
