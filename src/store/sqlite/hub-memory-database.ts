@@ -1,9 +1,7 @@
 import { closeSync, existsSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { PosthornError } from '../../core/errors.ts'
 import { storageFailure } from './failures.ts'
-import { makeFolder } from './folder.ts'
 
 /** Says in the file's header whose it is: `PHub`. */
 const applicationId = 0x50487562
@@ -26,12 +24,12 @@ const schema = `
   CREATE TABLE IF NOT EXISTS probe (written INTEGER NOT NULL);
   INSERT INTO probe SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM probe);`
 
-export function makeFolderOf(file: string): void {
-  makeFolder(dirname(file))
-}
-
-/** Throws `store_corrupt` only for a file that is a hub's memory or has nothing in it that somebody could miss. */
-export function openMemoryDatabase(file: string): DatabaseSync {
+/**
+ * Throws `store_corrupt` only for what is a hub's memory, damaged: a file of somebody else's must stay where it is.
+ * `wasOwned`: a Posthorn has used it before, so that it was a database whatever it looks like now.
+ */
+export function openMemoryDatabase(file: string, wasOwned: boolean): DatabaseSync {
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw notAMemory(file, 'a folder')
   // What a target has answered is nobody else's business. SQLite gives its log the rights of the file.
   closeSync(openSync(file, 'a', 0o600))
   let db: DatabaseSync | null = null
@@ -41,7 +39,7 @@ export function openMemoryDatabase(file: string): DatabaseSync {
     return db
   } catch (error) {
     db?.close()
-    if (storageFailure(error)?.code === 'store_corrupt' && !isOurs(file)) throw notAMemory(file)
+    if (storageFailure(error)?.code === 'store_corrupt' && !isOurs(file, wasOwned)) throw notAMemory(file)
     throw error
   }
 }
@@ -78,8 +76,7 @@ const magic = 'SQLite format 3\0'
 const idOffset = 68
 const headerBytes = 100
 
-/** A file of somebody else's must stay where it is. One that begins with zeros is what a power cut leaves of a new one. */
-function isOurs(file: string): boolean {
+function isOurs(file: string, wasOwned: boolean): boolean {
   const header = Buffer.alloc(headerBytes)
   const handle = openSync(file, 'r')
   try {
@@ -87,11 +84,12 @@ function isOurs(file: string): boolean {
   } finally {
     closeSync(handle)
   }
+  // Zeros are what a power cut leaves of a new file.
   if (header.every((byte) => byte === 0)) return true
-  return header.toString('latin1', 0, magic.length) === magic && header.readUInt32BE(idOffset) === applicationId
+  const isDatabase = header.toString('latin1', 0, magic.length) === magic
+  return isDatabase ? header.readUInt32BE(idOffset) === applicationId : wasOwned
 }
 
-function notAMemory(file: string): PosthornError {
-  const what = statSync(file).isDirectory() ? 'a folder' : 'something else'
+function notAMemory(file: string, what = 'something else'): PosthornError {
   return new PosthornError('invalid', `${file} is not the memory of a hub but ${what}: name another file.`)
 }

@@ -1,9 +1,12 @@
+import { existsSync, rmSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Clock } from '../../core/clock.ts'
 import { areApart } from '../../core/clock.ts'
 import type { EndReport, HubMemory, KeptEnd } from '../hub-memory.ts'
 import { openingFailure, storageFailure } from './failures.ts'
-import { makeFolderOf, openMemoryDatabase, putAside } from './hub-memory-database.ts'
+import { makeFolder } from './folder.ts'
+import { openMemoryDatabase, putAside } from './hub-memory-database.ts'
 import { realFile } from './open-file.ts'
 import { becomeOwner, type Owner } from './owner.ts'
 
@@ -32,12 +35,15 @@ const ownedByAnotherHub = 'Each hub has a memory of its own: stop that one, or n
 export function openHubMemory(settings: HubMemorySettings): HubMemory {
   const file = realFile(settings.file)
   try {
-    makeFolderOf(file)
+    makeFolder(dirname(file))
+    const wasOwned = existsSync(`${file}-owner`)
     const owner = becomeOwner(file, ownedByAnotherHub)
     try {
-      return new HubMemoryFile({ ...settings, file }, owner)
+      return new HubMemoryFile({ ...settings, file }, owner, wasOwned)
     } catch (error) {
       owner.release()
+      // It would make a file that is not ours look like one.
+      if (!wasOwned) rmSync(`${file}-owner`, { force: true })
       throw error
     }
   } catch (error) {
@@ -51,10 +57,10 @@ class HubMemoryFile implements HubMemory {
   #open: OpenMemory
   #keptSincePrune = 0
 
-  constructor(settings: HubMemorySettings, owner: Owner) {
+  constructor(settings: HubMemorySettings, owner: Owner, wasOwned: boolean) {
     this.#settings = settings
     this.#owner = owner
-    this.#open = this.#begin()
+    this.#open = this.#begin(wasOwned)
   }
 
   find(delivery: string, bornAt: number): KeptEnd | null {
@@ -95,17 +101,21 @@ class HubMemoryFile implements HubMemory {
     this.#owner.release()
   }
 
-  #begin(): OpenMemory {
+  #begin(wasOwned: boolean): OpenMemory {
     const { file } = this.#settings
     try {
-      return prepared(openMemoryDatabase(file))
+      return prepared(openMemoryDatabase(file, wasOwned))
     } catch (error) {
       const failure = storageFailure(error)
       if (failure?.code !== 'store_corrupt') throw error
-      const aside = putAside(file)
-      this.#settings.onDamage({ file, aside, why: failure.message })
-      return prepared(openMemoryDatabase(file))
+      return this.#beginAnew(failure.message)
     }
+  }
+
+  #beginAnew(why: string): OpenMemory {
+    const { file, onDamage } = this.#settings
+    onDamage({ file, aside: putAside(file), why })
+    return prepared(openMemoryDatabase(file, true))
   }
 
   /** Damage may show only while it is in use. What it held can at most save a repeat: a new file is better than none. */
@@ -117,9 +127,7 @@ class HubMemoryFile implements HubMemory {
       if (failure === null) throw error
       if (failure.code !== 'store_corrupt') throw failure
       this.#open.db.close()
-      const aside = putAside(this.#settings.file)
-      this.#settings.onDamage({ file: this.#settings.file, aside, why: failure.message })
-      this.#open = this.#begin()
+      this.#open = this.#beginAnew(failure.message)
       return work(this.#open)
     }
   }
