@@ -82,11 +82,11 @@ export type EndpointChangeOptions = Omit<RuleOptions, 'tenant'> &
 
 type Whose = Readonly<{ tenant?: string; secret?: string }>
 
-export type HttpEndpointOptions = Omit<EndpointChangeOptions, 'relay' | 'route'> &
+type HttpEndpointOptions = Omit<EndpointChangeOptions, 'relay' | 'route'> &
   Whose &
   Readonly<{ kind?: 'http'; url: string }>
 
-export type RelayEndpointOptions = Omit<EndpointChangeOptions, 'url' | 'forwardHeaders' | 'disableAfter'> &
+type RelayEndpointOptions = Omit<EndpointChangeOptions, 'url' | 'forwardHeaders' | 'disableAfter'> &
   Whose &
   Readonly<{ kind: 'relay'; relay: string; route: string }>
 
