@@ -128,7 +128,15 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await Promise.all([catalogue.load(), sources.load()])
     await dispatcher.start()
     await replays.start()
-    operating = await openOperating({ ...common, dispatcher, metrics, version, ...operatingFor(config, intake) })
+    const linkOf = () => null
+    operating = await openOperating({
+      ...common,
+      dispatcher,
+      metrics,
+      version,
+      linkOf,
+      ...operatingFor(config, intake),
+    })
     const { upkeep, notifications } = operating
     const refusal = (url: string) => http.refusal(url)
     const parts = { ids, sources, dispatcher, replays, intake, metrics, upkeep, handlers, engine, refusal }
@@ -259,6 +267,7 @@ function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'set
       retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
       replayMs: config.keepReplayMs,
       backlogMax: config.backlogMax,
+      relayAwayMs: config.relayAwayMs,
     },
     accept: async ({ data, ...event }) => {
       const content = { kind: 'data', bytes: data } as const
