@@ -65,6 +65,7 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
     wall: clock.wall,
     steady: clock.steady,
   })
+  metrics.watchRelays({ known: () => relayWatch.relays, awayCount: () => relayWatch.awayCount, linkOf })
   const endTraces = await openTraces(notices, parts.version)
   upkeep.start()
   watch.start()
