@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { openPipeline } from '../../src/app.ts'
+import { loadConfig } from '../../src/config.ts'
 import type { Endpoint, RelayEndpoint } from '../../src/core/endpoint.ts'
 import type { Notification } from '../../src/core/notification.ts'
 import type { Relay, RelayLink } from '../../src/core/relay.ts'
@@ -10,6 +12,7 @@ import type { Store } from '../../src/store/store.ts'
 import { RelayWatch } from '../../src/upkeep/relay-watch.ts'
 import { Stats } from '../../src/upkeep/stats.ts'
 import { anArrival, anEndpoint, anId, delivered, t0 } from '../support/builders.ts'
+import { openScriptedEndpoint } from '../support/scripted-endpoint.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 
 const minuteMs = 60_000
@@ -64,8 +67,8 @@ async function scene(t: TestContext, relays: readonly Relay[] = [], endpoints: E
     await folder.remove()
   })
   await watch.look()
-  const turn = ({ id: relayId, name, tenant }: Relay, connected: boolean) =>
-    notices.publish({ kind: 'relay.changed', relayId, name, tenant, connected, why: connected ? null : 'lost' })
+  const turn = (relay: Relay, connected: boolean) =>
+    notices.publish({ kind: 'relay.changed', ...named(relay), connected, why: connected ? null : 'lost' })
   const pass = async (ms: number) => {
     time.now += ms
     await watch.look()
@@ -80,6 +83,8 @@ async function scene(t: TestContext, relays: readonly Relay[] = [], endpoints: E
 async function waits(store: Store, endpoint: Endpoint): Promise<void> {
   await store.append([anArrival(endpoint)])
 }
+
+const named = ({ id: relayId, name, tenant }: Relay) => ({ relayId, name, tenant })
 
 const told = (relay: Relay, type: string, ms: number) => ({
   ...{ type, tenant: relay.tenant, relayId: relay.id, name: relay.name, awayMs: ms },
@@ -216,4 +221,43 @@ test('after its stop the watch tells nothing more', async (t) => {
   await s.watch.stop()
   await s.pass(2 * awayMs)
   assert.deepEqual(s.told, [])
+})
+
+test('it comes as an operational webhook, to callbacks and into the metrics like every other', async (t) => {
+  const folder = await tempFolder()
+  const ops = await openScriptedEndpoint()
+  const env = {
+    POSTHORN_DATABASE_URL: `sqlite:${join(folder.path, 'posthorn.db')}`,
+    POSTHORN_ALLOW_PRIVATE: '127.0.0.1/32',
+    POSTHORN_LOG_LEVEL: 'silent',
+  }
+  const config = { ...loadConfig({ flags: {}, env }), relayAwayMs: 20 }
+  const pipeline = await openPipeline(config, { onFatal: assert.fail })
+  t.after(async () => {
+    await pipeline.stop()
+    await ops.close()
+    await folder.remove()
+  })
+  const heard: Notification[] = []
+  pipeline.notifications.subscribe((notification) => heard.push(notification))
+  await pipeline.catalogue.put(anEndpoint({ url: ops.url, types: ['posthorn.relay.*'] }))
+  const relay = aRelay()
+  await pipeline.store.putRelay(relay)
+  const turn = (connected: boolean) =>
+    pipeline.notices.publish({ kind: 'relay.changed', ...named(relay), connected, why: connected ? null : 'lost' })
+  turn(true)
+  turn(false)
+  const { type, data } = JSON.parse((await ops.next()).body.toString())
+  assert.deepEqual([type, data.relayId, data.name], ['posthorn.relay.away', relay.id, 'home'])
+  assert.ok(data.awayMs >= 20)
+  turn(true)
+  // What is still to be said is said before the end.
+  await pipeline.closeIntake()
+  assert.deepEqual(
+    heard.map((notification) => notification.type),
+    ['posthorn.relay.away', 'posthorn.relay.back'],
+  )
+  const back = JSON.parse((await ops.next()).body.toString())
+  assert.ok(back.data.awayMs >= data.awayMs)
+  assert.match(await pipeline.metrics.page(), /^posthorn_relay_links_total\{event="connected"\} 2$/m)
 })
