@@ -31,6 +31,7 @@ export type OperatingParts = Readonly<{
 export type Operating = Readonly<{
   upkeep: Upkeep
   notifications: Notifications
+  stats: Stats
   /** Says what is still to be said; before the intake stops. */
   stop(): Promise<void>
 }>
@@ -65,6 +66,7 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   return {
     upkeep,
     notifications,
+    stats,
     async stop() {
       watch.stop()
       await upkeep.stop()
