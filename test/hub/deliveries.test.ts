@@ -80,7 +80,7 @@ test('answers a repeat from memory, and a replay by a new try', async (t) => {
 test('tries again what did not end', async (t) => {
   const scene = new HubScene(t)
   const edge = await scene.edge()
-  const target = await scene.target([{ status: 503 }, 'drop', {}])
+  const target = await scene.target(['drop', { status: 503 }, {}])
   await scene.hub({ edge: edge.url, routes: routeTo(target) })
   const link = await edge.link()
   link.describe()
@@ -91,8 +91,8 @@ test('tries again what did not end', async (t) => {
     kinds.push([report.kind === 'answered' ? report.statusCode : report.kind, remembered])
   }
   assert.deepEqual(kinds, [
-    [503, undefined],
     ['unreachable', undefined],
+    [503, undefined],
     [200, undefined],
   ])
 })

@@ -9,8 +9,8 @@ import { openScriptedEdge, type ScriptedEdge, type ScriptedEdgeOptions } from '.
 import { type Answer, openScriptedEndpoint, type Script, type ScriptedEndpoint } from '../support/scripted-endpoint.ts'
 
 export const testLog = openLog({ level: 'silent', format: 'json' })
-/** As in life, but for how long a hub waits before it comes back. */
-export const soon: Partial<HubTiming> = { backoffMsMin: 5, backoffMsMax: 20 }
+/** As in life, but for how long a hub waits before it comes back, and for a target before it leaves. */
+export const soon: Partial<HubTiming> = { backoffMsMin: 5, backoffMsMax: 20, graceMs: 1_000 }
 
 export type WatchedHub = Hub &
   Readonly<{
