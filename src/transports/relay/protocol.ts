@@ -173,7 +173,9 @@ function read<T extends { kind: string }>(schema: z.ZodType<T>, data: string): R
   const checked = schema.safeParse(message)
   if (checked.success) return checked.data
   const { kind } = message as Readonly<{ kind?: unknown }>
-  const isUnknown = typeof kind === 'string' && checked.error.issues[0]?.code === 'invalid_union'
+  const [issue] = checked.error.issues
+  // A union inside of the message that does not fit is no kind of message.
+  const isUnknown = typeof kind === 'string' && issue?.code === 'invalid_union' && issue.path.length <= 1
   return isUnknown ? { kind: 'unknown', name: kind } : { kind: 'malformed', problem: firstIssue(checked.error) }
 }
 
