@@ -174,8 +174,8 @@ function read<T extends { kind: string }>(schema: z.ZodType<T>, data: string): R
   if (checked.success) return checked.data
   const { kind } = message as Readonly<{ kind?: unknown }>
   const [issue] = checked.error.issues
-  // A union inside of the message that does not fit is no kind of message.
-  const isUnknown = typeof kind === 'string' && issue?.code === 'invalid_union' && issue.path.length <= 1
+  // A kind that is not known further inside, of a report, is no message of a newer version.
+  const isUnknown = typeof kind === 'string' && issue?.code === 'invalid_union' && issue.path.length === 1
   return isUnknown ? { kind: 'unknown', name: kind } : { kind: 'malformed', problem: firstIssue(checked.error) }
 }
 
