@@ -14,6 +14,7 @@ import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
+import { addRelays } from './relays.ts'
 import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
 import { addSimulate } from './simulate.ts'
@@ -88,6 +89,7 @@ export function buildProgram(terminal: Terminal): Command {
     addSend,
     addEndpoints,
     addSources,
+    addRelays,
     addEvents,
     addDeliveries,
     addDlq,
