@@ -135,7 +135,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await Promise.all([catalogue.load(), sources.load(), relays.load()])
     await dispatcher.start()
     await replays.start()
-    operating = await openOperating({ ...common, dispatcher, metrics, version, ...operatingFor(config, intake) })
+    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id) }
+    operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
     const { upkeep, notifications, stats } = operating
     const refusal = (url: string) => http.refusal(url)
     const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, upkeep, stats }
@@ -266,6 +267,7 @@ function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'set
       retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
       replayMs: config.keepReplayMs,
       backlogMax: config.backlogMax,
+      relayAwayMs: config.relayAwayMs,
     },
     accept: async ({ data, ...event }) => {
       const content = { kind: 'data', bytes: data } as const
