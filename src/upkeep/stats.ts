@@ -5,7 +5,8 @@ import type { StoreStats } from '../store/upkeep-store.ts'
 /** Counting a large backlog is work for the reader: whoever asks more often than this gets the same answer. */
 const keptMs = 10_000
 const readMsMax = 1_000
-/** Who wants it fresh gets it, as long as the reader has this much more time than it takes to count. */
+/** Who wants it fresh gets it while counting is as quick as this; beyond, the reader rests for so many times as long. */
+const quickMs = 100
 const restPerCount = 20
 
 /** What the store has to tell of itself, asked for no more often than is good for it. */
@@ -28,7 +29,8 @@ export class Stats {
 
   /** Counted now, unless counting takes so long that the last time has to do. */
   readFresh(): Promise<StoreStats> {
-    return this.#readSince(Math.min(keptMs, (this.#tookMs ?? keptMs) * restPerCount))
+    const tookMs = this.#tookMs ?? keptMs
+    return this.#readSince(tookMs <= quickMs ? 0 : Math.min(keptMs, tookMs * restPerCount))
   }
 
   #readSince(agedMsMax: number): Promise<StoreStats> {

@@ -30,8 +30,9 @@ function scene() {
 }
 
 describe('what the store tells of itself', () => {
-  test('is counted anew for who wants it fresh, while that takes no time', async () => {
-    const { stats } = scene()
+  test('is counted anew for who wants it fresh, while that is quick', async () => {
+    const { stats, countsIn } = scene()
+    countsIn(100)
     assert.equal((await stats.readFresh()).deadLetters, 1)
     assert.equal((await stats.readFresh()).deadLetters, 2)
     assert.equal((await stats.read()).deadLetters, 2)
@@ -39,9 +40,9 @@ describe('what the store tells of itself', () => {
 
   test('leaves the reader twenty times as long as it took, at most ten seconds', async () => {
     const { stats, pass, countsIn } = scene()
-    countsIn(100)
+    countsIn(101)
     assert.equal((await stats.readFresh()).deadLetters, 1)
-    pass(1_899)
+    pass(1_918)
     assert.equal((await stats.readFresh()).deadLetters, 1)
     pass(1)
     countsIn(5_000)
