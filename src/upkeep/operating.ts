@@ -35,6 +35,7 @@ export type OperatingParts = Readonly<{
 export type Operating = Readonly<{
   upkeep: Upkeep
   notifications: Notifications
+  stats: Stats
   /** Says what is still to be said; before the intake stops. */
   stop(): Promise<void>
 }>
@@ -73,6 +74,7 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   return {
     upkeep,
     notifications,
+    stats,
     async stop() {
       watch.stop()
       await relayWatch.stop()

@@ -9,8 +9,7 @@ import type { Report } from '../../core/outcome.ts'
  */
 export const protocolVersion = 1
 
-/** What the hub connects to, below the edge's address. */
-export const relayPath = '/v1/relay'
+export { relayPath } from '../relay-gate.ts'
 
 /** How much the hub takes before it has answered. */
 export type Credit = Readonly<{ frames: number; bytes: number }>
