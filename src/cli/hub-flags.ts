@@ -65,7 +65,7 @@ export function hubFrom(flags: HubFlags, env: Env): ChosenHub {
 function configFor(flags: HubFlags, env: Env, file: HubFile, problems: string[]): Config | null {
   const edge = flags.edge ?? (env.POSTHORN_EDGE ? undefined : textIn(file, 'edge', problems))
   const relayKey = keyFrom(flags, env, file, problems)
-  const concurrency = flags.concurrency ?? (env.POSTHORN_CONCURRENCY ? undefined : numberIn(file, problems))
+  const concurrency = flags.concurrency ?? numberIn(file, problems)
   const places: Readonly<Record<string, string>> = {
     edge: flags.edge === undefined ? 'edge in the file' : '--edge',
     relayKey: relayKey?.place ?? '',
@@ -74,8 +74,8 @@ function configFor(flags: HubFlags, env: Env, file: HubFile, problems: string[])
   try {
     return loadConfig({
       flags: { edge, relayKey: relayKey?.text, concurrency },
-      // The file of a server says other things.
-      env: { ...env, POSTHORN_CONFIG: undefined },
+      // These say something else, to a server.
+      env: { ...env, POSTHORN_CONFIG: undefined, POSTHORN_CONCURRENCY: undefined },
       flagName: (name) => places[name] ?? name,
     })
   } catch (error) {

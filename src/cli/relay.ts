@@ -30,7 +30,7 @@ export function addRelay(program: Command, terminal: Terminal): void {
     .option('--memory <file>', 'what it remembers of deliveries (default ./data/posthorn-hub.db)')
     .option('--ca <file>', 'trust these certificates (PEM) as well')
     .option('--compress', 'compress what goes over the link')
-    .option('--concurrency <n>', 'tries in flight, over all routes')
+    .option('--concurrency <n>', 'tries in flight, per endpoint (default 64)')
     .option('--config <file>', 'read all of this from a JSON file')
     .addHelpText('after', afterHelp)
     .action((flags: HubFlags) => runHub(flags, terminal))
@@ -46,9 +46,6 @@ async function runHub(flags: HubFlags, terminal: Terminal): Promise<void> {
   // Listening for signals begins before the hub does: a stop that comes early is kept until it can be obeyed.
   const stopped = untilStopped(terminal)
   const [{ openHub }, { openLog }] = await Promise.all([import('../hub/hub.ts'), import('../log.ts')])
-  if (isInTheClear(settings.edge)) {
-    terminal.say(`the key and all events go to ${settings.edge} unencrypted; over a network use wss://`)
-  }
   const hub = openHub({
     ...settings,
     ...(ca !== null && { ca }),
@@ -70,11 +67,4 @@ async function runHub(flags: HubFlags, terminal: Terminal): Promise<void> {
     throw new ShutOut(end.message)
   }
   await leaving
-}
-
-/** Whether others on the way could read along. */
-function isInTheClear(edge: string): boolean {
-  const url = URL.parse(edge)
-  const isHere = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(url?.hostname ?? '')
-  return !isHere && /^(?:ws|http):$/.test(url?.protocol ?? '')
 }

@@ -38,9 +38,9 @@ describe('the settings of a hub', () => {
     const fromFile = hubFrom({ config: file }, {})
     assert.deepEqual([fromFile.edge, fromFile.memoryFile, fromFile.compress], ['wss://file.example', 'file.db', true])
     assert.deepEqual([fromFile.concurrency, fromFile.key], [7, `phr_${'f'.repeat(43)}`])
-    const env = { POSTHORN_EDGE: 'wss://env.example', POSTHORN_RELAY_KEY: key, POSTHORN_CONCURRENCY: '8' }
+    const env = { POSTHORN_EDGE: 'wss://env.example', POSTHORN_RELAY_KEY: key }
     const fromEnv = hubFrom({ config: file }, env)
-    assert.deepEqual([fromEnv.edge, fromEnv.key, fromEnv.concurrency], ['wss://env.example', key, 8])
+    assert.deepEqual([fromEnv.edge, fromEnv.key], ['wss://env.example', key])
     const fromFlags = hubFrom({ ...complete, config: file, memory: 'flag.db', concurrency: '9' }, env)
     assert.deepEqual([fromFlags.edge, fromFlags.memoryFile, fromFlags.concurrency], [edge, 'flag.db', 9])
     assert.deepEqual(Object.fromEntries(fromFlags.routes), {
@@ -56,8 +56,9 @@ describe('the settings of a hub', () => {
     assert.equal(hubFrom({ config: fileWith(t, { edge, keyFile, routes: { a: 'http://127.0.0.1/' } }) }, {}).key, key)
   })
 
-  test('are no business of the file of a server', () => {
-    assert.equal(hubFrom(complete, { POSTHORN_CONFIG: '/nowhere/at/all.json' }).edge, edge)
+  test('are no business of the settings of a server', () => {
+    const env = { POSTHORN_CONFIG: '/nowhere/at/all.json', POSTHORN_CONCURRENCY: '3' }
+    assert.equal(hubFrom(complete, env).concurrency, null)
   })
 
   test('are refused with every problem at once, where it is', (t) => {
