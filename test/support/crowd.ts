@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Sent } from './ledger.ts'
+
+/** Senders that go on through crashes: an event without an answer is sent again under its idempotency key. */
+export class Crowd {
+  readonly sent: Sent[] = []
+  readonly #url: string
+  readonly #senders: Promise<void>[]
+  readonly #listeners = new Set<() => void>()
+  readonly #first: number
+  readonly #paceMs: number
+  #open = true
+
+  /** Numbers begin after `first`, so that crowds can follow each other; `paceMs` is between two events of a sender. */
+  constructor(url: string, senders: number, { first = 0, paceMs = 0 } = {}) {
+    this.#url = url
+    this.#first = first
+    this.#paceMs = paceMs
+    this.#senders = Array.from({ length: senders }, (_, index) => this.#send(`key-${index}`, index))
+  }
+
+  async finish(): Promise<void> {
+    this.#open = false
+    await Promise.all(this.#senders)
+  }
+
+  /** Resolves when this many more events were acknowledged. */
+  acknowledged(count: number): Promise<void> {
+    const wanted = this.sent.length + count
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (this.sent.length < wanted) return
+        this.#listeners.delete(look)
+        resolve()
+      }
+      this.#listeners.add(look)
+      look()
+    })
+  }
+
+  async #send(key: string, index: number): Promise<void> {
+    for (let seq = 0; this.#open; seq++) {
+      const n = this.#first + seq * 1_000 + index + 1
+      const data = `{"n":${n},"key":${JSON.stringify(key)},"exact":1.0,"big":12345678901234567890,"filler":"${'x'.repeat(n % 300)}"}`
+      const body = `{"type":"crash.test","key":${JSON.stringify(key)},"data":${data}}`
+      const sha256 = createHash('sha256').update(data).digest('hex')
+      const sentAt = performance.now()
+      const eventId = await this.#untilAnswered(body, `${n}`)
+      this.sent.push({ n, key, sha256, eventId, sentAt, ackedAt: performance.now() })
+      for (const look of this.#listeners) look()
+      if (this.#paceMs > 0) await pause(this.#paceMs)
+    }
+  }
+
+  async #untilAnswered(body: string, idempotencyKey: string): Promise<string> {
+    const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
+    for (;;) {
+      try {
+        const response = await fetch(`${this.#url}/v1/events`, { method: 'POST', headers, body })
+        const answer = (await response.json()) as { id: string }
+        if (response.status === 202) return answer.id
+        if (response.status !== 503) throw new TypeError(`unexpected answer ${response.status}`)
+      } catch (error) {
+        if (error instanceof TypeError && error.message.startsWith('unexpected')) throw error
+      }
+      await pause(10)
+    }
+  }
+}
