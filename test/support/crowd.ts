@@ -10,19 +10,30 @@ export class Crowd {
   readonly #listeners = new Set<() => void>()
   readonly #first: number
   readonly #paceMs: number
+  readonly #apiKey: string
+  readonly #abandoned = new AbortController()
   #open = true
 
   /** Numbers begin after `first`, so that crowds can follow each other; `paceMs` is between two events of a sender. */
-  constructor(url: string, senders: number, { first = 0, paceMs = 0 } = {}) {
+  constructor(url: string, senders: number, { first = 0, paceMs = 0, apiKey = '' } = {}) {
     this.#url = url
     this.#first = first
     this.#paceMs = paceMs
+    this.#apiKey = apiKey
     this.#senders = Array.from({ length: senders }, (_, index) => this.#send(`key-${index}`, index))
+    // Whoever waits for the end is told.
+    for (const sender of this.#senders) sender.catch(() => {})
   }
 
   async finish(): Promise<void> {
     this.#open = false
     await Promise.all(this.#senders)
+  }
+
+  /** For a test that has failed: nobody waits for an answer any more. */
+  abandon(): void {
+    this.#open = false
+    this.#abandoned.abort()
   }
 
   /** Resolves when this many more events were acknowledged. */
@@ -54,8 +65,12 @@ export class Crowd {
   }
 
   async #untilAnswered(body: string, idempotencyKey: string): Promise<string> {
-    const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
-    for (;;) {
+    const headers = {
+      'content-type': 'application/json',
+      'idempotency-key': idempotencyKey,
+      ...(this.#apiKey !== '' && { authorization: `Bearer ${this.#apiKey}` }),
+    }
+    while (!this.#abandoned.signal.aborted) {
       try {
         const response = await fetch(`${this.#url}/v1/events`, { method: 'POST', headers, body })
         const answer = (await response.json()) as { id: string }
@@ -66,5 +81,6 @@ export class Crowd {
       }
       await pause(10)
     }
+    throw new Error('abandoned')
   }
 }
