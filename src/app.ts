@@ -18,6 +18,7 @@ import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
+import { Relays } from './server/relays.ts'
 import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
 import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
@@ -27,6 +28,7 @@ import type { Store } from './store/store.ts'
 import { HandlerTransport } from './transports/handler/handler-transport.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
+import type { RelayGate } from './transports/relay-gate.ts'
 import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
 import { type Metrics, openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
@@ -40,6 +42,8 @@ export type Pipeline = Readonly<{
   ids: IdSource
   catalogue: Catalogue
   sources: Sources
+  relays: Relays
+  gate: RelayGate
   dispatcher: Dispatcher
   replays: ReplayRunner
   intake: Intake
@@ -47,6 +51,7 @@ export type Pipeline = Readonly<{
   notices: Notices
   upkeep: Operating['upkeep']
   notifications: Operating['notifications']
+  stats: Operating['stats']
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
   engine: Engine
@@ -95,6 +100,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
   const sources = new Sources(store)
+  const relays = new Relays(store)
+  const gate: RelayGate = { admit() {}, linkOf: () => null, revoke() {} }
   const http = openTransport(config)
   const handlers = new HandlerTransport()
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }) })
@@ -125,14 +132,15 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await store.close()
   })
   try {
-    await Promise.all([catalogue.load(), sources.load()])
+    await Promise.all([catalogue.load(), sources.load(), relays.load()])
     await dispatcher.start()
     await replays.start()
-    operating = await openOperating({ ...common, dispatcher, metrics, version, ...operatingFor(config, intake) })
-    const { upkeep, notifications } = operating
+    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id) }
+    operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
+    const { upkeep, notifications, stats } = operating
     const refusal = (url: string) => http.refusal(url)
-    const parts = { ids, sources, dispatcher, replays, intake, metrics, upkeep, handlers, engine, refusal }
-    const ends = { notifications, closeIntake, stop }
+    const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, upkeep, stats }
+    const ends = { handlers, engine, refusal, notifications, closeIntake, stop }
     return { ...common, ...parts, ...ends, config, presets: { ...presets, processing: processingPolicy(config) } }
   } catch (error) {
     await stop()
@@ -259,6 +267,7 @@ function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'set
       retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
       replayMs: config.keepReplayMs,
       backlogMax: config.backlogMax,
+      relayAwayMs: config.relayAwayMs,
     },
     accept: async ({ data, ...event }) => {
       const content = { kind: 'data', bytes: data } as const

@@ -148,6 +148,8 @@ const endpointFields = {
   kind: z.enum(endpointKinds),
   url: z.string().optional().meta({ description: 'Of http endpoints.' }),
   handler: z.string().optional().meta({ description: 'Of handlers.' }),
+  relay: z.string().optional().meta({ description: 'Of relay endpoints: the name of the relay.' }),
+  route: z.string().optional().meta({ description: 'Of relay endpoints: what the hub calls its target.' }),
   description: z.string(),
   types: z.array(z.string()),
   ordering: z.enum(orderings),

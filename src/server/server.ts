@@ -10,7 +10,9 @@ import type { Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
+import type { RelayGate } from '../transports/relay-gate.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
+import type { Stats } from '../upkeep/stats.ts'
 import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
 import { BodyBudget } from './body-reader.ts'
@@ -19,6 +21,7 @@ import { inboundFacts, openInboundPath } from './inbound-path.ts'
 import { Keys } from './keys.ts'
 import { answerBrokenRequest, boundedServer, closeWithin, listenAt, type Timeouts } from './listening.ts'
 import { Problem, problemFor, sendProblem } from './problem.ts'
+import type { Relays } from './relays.ts'
 import { openRest } from './rest.ts'
 import type { Presets } from './retry-schema.ts'
 import type { Api } from './route.ts'
@@ -28,6 +31,7 @@ import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
 import { keyRoutes } from './routes/keys.ts'
+import { relayRoutes } from './routes/relays.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { sourceRoutes } from './routes/sources.ts'
 import { streamRoute } from './routes/stream.ts'
@@ -45,12 +49,15 @@ export type ServerParts = Readonly<{
   ids: IdSource
   catalogue: Catalogue
   sources: Sources
+  relays: Relays
+  gate: RelayGate
   dispatcher: Dispatcher
   replays: ReplayRunner
   refusal: (url: string) => Promise<string | null>
   notices: Notices
   metrics: Metrics
   upkeep: Upkeep
+  stats: Stats
   log: Logger
   now: () => number
   clock: Clock
@@ -145,6 +152,7 @@ function addRoutes(api: Api, parts: ServerParts, { keys, stream, isStopping }: R
   endpointRoutes(api, parts)
   sourceRoutes(api, parts)
   for (const facts of inboundFacts(parts.config.eventBytesMax)) api.describe(facts)
+  relayRoutes(api, parts)
   deliveryRoutes(api, parts)
   deadLetterRoutes(api, parts)
   replayRoutes(api, parts)

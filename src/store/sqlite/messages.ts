@@ -132,20 +132,23 @@ export const changeAt = {
   id: 0,
   lane: 1,
   claimNext: 2,
-  update: 3,
-  status: 4,
-  dueAt: 5,
-  settledAt: 12,
-  attempt: 15,
+  follows: 3,
+  update: 4,
+  version: 4,
+  status: 5,
+  dueAt: 6,
+  settledAt: 13,
+  attempt: 16,
 } as const
 export type ResultRow = 'stale' | 'applied' | 'released' | Claim
 
-export function packChange({ to, attempt, claimNext, ran = false }: Change): ChangeRow {
+export function packChange({ to, attempt, claimNext, ran = false, follows = false }: Change): ChangeRow {
   const [dueAt, settledAt, reason] = statusCells(to)
   const row: Cell[] = [
     to.id,
     to.lane,
     claimNext,
+    follows ? 1 : 0,
     to.version,
     to.status,
     dueAt,

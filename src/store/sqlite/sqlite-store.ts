@@ -9,6 +9,7 @@ import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
 import type { ErrorGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
+  AheadRequest,
   Appended,
   Arrival,
   Backlog,
@@ -26,6 +27,7 @@ import type {
   PullBackRequest,
   Store,
   StoreHealth,
+  Upcoming,
   WrittenBatch,
 } from '../store.ts'
 import type {
@@ -101,6 +103,10 @@ class SqliteStore implements Store {
   async commit(changes: readonly Change[]): Promise<readonly ChangeResult[]> {
     const results = await this.#writer.call('commit', changes.map(packChange))
     return results.map(unpackResult)
+  }
+
+  ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
+    return this.#reader.call('ahead', request)
   }
 
   async renew(leases: readonly LeaseRenewal[]): Promise<void> {
