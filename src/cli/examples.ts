@@ -76,6 +76,14 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'breakers list': ['posthorn breakers list --state open'],
   'breakers reset': ['posthorn breakers reset ep_0aj52yfkm006yg2qmpeajzq'],
   tail: ["posthorn tail --type 'order.*'", 'posthorn tail --kinds attempt.settled -o jsonl'],
+  relay: [
+    'posthorn relay --edge wss://edge.example --key-file ./relay-key --route github=http://127.0.0.1:8123/hook',
+    'posthorn relay --config ./hub.json',
+  ],
+  listen: [
+    `posthorn listen --forward http://localhost:3000/webhooks --types 'order.*'`,
+    'posthorn listen --forward http://localhost:3000/webhooks --name dev  # goes on where it was, the next time',
+  ],
   'keys create': ['posthorn keys create --role send --tenant acme --name shop'],
   'keys list': ['posthorn keys list --tenant acme'],
   'keys delete': ['posthorn keys delete key_0aj52yq7c04vb6zr2m9ye8k --yes'],
