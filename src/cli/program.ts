@@ -15,6 +15,7 @@ import { addKeys } from './keys.ts'
 import { addListen } from './listen.ts'
 import { addMigrate } from './migrate.ts'
 import { addRelay } from './relay.ts'
+import { addRelays } from './relays.ts'
 import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
 import { addSimulate } from './simulate.ts'
@@ -90,6 +91,7 @@ export function buildProgram(terminal: Terminal): Command {
     addSend,
     addEndpoints,
     addSources,
+    addRelays,
     addEvents,
     addDeliveries,
     addDlq,

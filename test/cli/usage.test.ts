@@ -73,7 +73,7 @@ describe('the command line', () => {
     [['send', 'a.b', '{}', '--wait', '--timeout', 'soon'], /A duration reads like/],
     [['send', 'a.b', '{}', '--header', 'nonsense'], /A header reads like x-team=a/],
     [['endpoints'], /Usage: posthorn endpoints/],
-    [['endpoints', 'create'], /missing required argument 'url'/],
+    [['endpoints', 'create'], /Say where to deliver: a URL, or --relay and --route/],
     [['endpoints', 'create', 'http://x', '--concurrency', '0'], /whole number from 1/],
     [['endpoints', 'create', 'http://x', '--rate-limit', '-1'], /tries a second/],
     [['endpoints', 'create', 'http://x', '--ordering', 'fifo'], /Allowed choices are none, key, endpoint/],
