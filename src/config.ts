@@ -71,7 +71,7 @@ const settings = {
     'POSTHORN_PUBLIC_PORT',
     '',
     optional(whole(0, 65_535)),
-    'A second port, open to all, for `/in/*` alone.',
+    'A second port, open to all, for `/in/*` and hubs alone.',
   ),
   publicHost: setting('POSTHORN_PUBLIC_HOST', '0.0.0.0', readHost, 'Where the public port listens.'),
   handlers: setting('POSTHORN_HANDLERS', '', optional(readPath), 'A module of handlers to run inside the server.'),

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Command } from 'commander'
+import { proxyFor } from '../core/proxy.ts'
 import type { HubEnd, HubEvent, Tried } from '../hub/hub-events.ts'
 import { ApiClient, ApiProblem, Unreachable } from '../server/client.ts'
 import { words } from './arguments.ts'
@@ -75,6 +76,7 @@ async function forward(
     key: setup.key,
     routes: new Map([[listenRoute, flags.forward]]),
     memoryFile: path.join(folder, 'hub.db'),
+    proxy: proxyFor(client.url, terminal.env),
     software: `posthorn-listen/${versionOf()}`,
     log,
     onEvent,

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { proxyFor } from '../core/proxy.ts'
 import { saveCompiled } from './compile-cache.ts'
 import { ShutOut } from './failure.ts'
 import type { HubFlags } from './hub-flags.ts'
@@ -52,6 +53,7 @@ async function runHub(flags: HubFlags, terminal: Terminal): Promise<void> {
     ...settings,
     ...(ca !== null && { ca }),
     ...(concurrency !== null && { concurrency }),
+    proxy: proxyFor(settings.edge, terminal.env),
     software: `posthorn/${versionOf()}`,
     log: openLog(logSettings),
     onEvent: linkSayer(terminal),
