@@ -3,7 +3,17 @@
 // dependencies with that Node, and hands over to the task. When all is in place it says nothing and costs little.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { constants } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -240,9 +250,8 @@ function commandFor([word = 'start', ...rest]) {
     case 'bench':
       return script('bench/run.ts')
     case 'example': {
-      const [name = 'outbound-app', ...args] = rest
-      const file = name.endsWith('.ts') ? name : `${name}/main.ts`
-      return [FROM_SOURCE, path.join(root, 'examples', file), ...args]
+      const [name, ...args] = rest
+      return [FROM_SOURCE, exampleFile(name), ...args]
     }
     // `cli bench` and the like reach the command line's own command of that name.
     case 'cli':
@@ -250,6 +259,19 @@ function commandFor([word = 'start', ...rest]) {
     default:
       return [FROM_SOURCE, ...script('src/cli/main.ts', word)]
   }
+}
+
+function exampleFile(name) {
+  return path.join(root, 'examples', name.endsWith('.ts') ? name : `${name}/main.ts`)
+}
+
+/** Before anything is installed for it. */
+function refuseUnknownExample([word, name]) {
+  if (word !== 'example' || (name !== undefined && existsSync(exampleFile(name)))) return
+  const examples = readdirSync(path.join(root, 'examples')).filter((entry) => existsSync(exampleFile(entry)))
+  say(name === undefined ? 'which example?' : `there is no example ${name}`)
+  for (const example of examples) say(`  npm run example ${example}`)
+  process.exit(2)
 }
 
 function runTask(node, args) {
@@ -274,6 +296,7 @@ function fail(message) {
 }
 
 try {
+  refuseUnknownExample(process.argv.slice(2))
   const node = chooseNode()
   if (!isReady(node)) await makeReady(node)
   runTask(node, process.argv.slice(2))
