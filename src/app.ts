@@ -135,11 +135,10 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await replays.start()
     const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id) }
     operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
-    const { upkeep, notifications, stats } = operating
     const refusal = (url: string) => http.refusal(url)
-    const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, upkeep, stats }
-    const ends = { handlers, engine, refusal, notifications, closeIntake, stop }
-    return { ...common, ...parts, ...ends, config, presets: { ...presets, processing: processingPolicy(config) } }
+    const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, handlers, engine, refusal }
+    const whole = { ...common, ...parts, ...operating, closeIntake, stop, config }
+    return { ...whole, presets: { ...presets, processing: processingPolicy(config) } }
   } catch (error) {
     await stop()
     throw error

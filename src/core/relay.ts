@@ -29,6 +29,9 @@ export type RelayLink = Readonly<{
  */
 export const linkLost = 'LINK_LOST'
 
+/** The hub cannot write its memory, so it has not tried: the fault is on our side, not the target's. */
+export const hubMemoryFailed = 'HUB_MEMORY'
+
 export const relayNameLengthMax = 64
 const relayName = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$/
 
