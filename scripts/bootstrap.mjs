@@ -3,20 +3,11 @@
 // dependencies with that Node, and hands over to the task. When all is in place it says nothing and costs little.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { exampleFile, unknownExample } from './examples.mjs'
 
 const RUNTIME_NODE_VERSION = '26.10.0'
 const LOCK_WAIT_MAX_MS = 15 * 60_000
@@ -261,19 +252,6 @@ function commandFor([word = 'start', ...rest]) {
   }
 }
 
-function exampleFile(name) {
-  return path.join(root, 'examples', name.endsWith('.ts') ? name : `${name}/main.ts`)
-}
-
-/** Before anything is installed for it. */
-function refuseUnknownExample([word, name]) {
-  if (word !== 'example' || (name !== undefined && existsSync(exampleFile(name)))) return
-  const examples = readdirSync(path.join(root, 'examples')).filter((entry) => existsSync(exampleFile(entry)))
-  say(name === undefined ? 'which example?' : `there is no example ${name}`)
-  for (const example of examples) say(`  npm run example ${example}`)
-  process.exit(2)
-}
-
 function runTask(node, args) {
   const child = spawn(node.path, commandFor(args), { stdio: 'inherit', env: envWith(node) })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
@@ -290,13 +268,15 @@ function say(line) {
   process.stderr.write(`posthorn: ${line}\n`)
 }
 
-function fail(message) {
+function fail(message, code = 1) {
   say(message)
-  process.exit(1)
+  process.exit(code)
 }
 
 try {
-  refuseUnknownExample(process.argv.slice(2))
+  // Before anything is installed for it.
+  const refusal = unknownExample(process.argv.slice(2))
+  if (refusal !== null) fail(refusal, 2)
   const node = chooseNode()
   if (!isReady(node)) await makeReady(node)
   runTask(node, process.argv.slice(2))

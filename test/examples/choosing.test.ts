@@ -23,7 +23,7 @@ describe('npm run example', () => {
       assert.equal(first, `posthorn: ${words}`)
       assert.deepEqual(
         rest,
-        examples.map((name) => `posthorn:   npm run example ${name}`),
+        examples.map((name) => `  npm run example ${name}`),
       )
     })
   }
