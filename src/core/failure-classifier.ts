@@ -1,4 +1,5 @@
 import type { Outcome, Report } from './outcome.ts'
+import { hubMemoryFailed } from './relay.ts'
 
 /** An endpoint's own view of statuses. Keys are '100' to '599', '4xx' and '5xx'; a single code wins over its class. */
 export type Classification = Readonly<Record<string, 'permanent' | 'retryable'>>
@@ -14,7 +15,10 @@ const askedForLater: ReadonlySet<number> = new Set([408, 425, 429])
 const retryAfterStatuses: ReadonlySet<number> = new Set([429, 503])
 
 /** We ran out of something; the endpoint was never asked. */
-const localCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC'])
+const localCodes: ReadonlySet<string> = new Set([
+  ...['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC'],
+  hubMemoryFailed,
+])
 
 /** What a try meant. Header names of the report are in lower case. */
 export function classify(report: Report, classification: Classification, now: number): Outcome {

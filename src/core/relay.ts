@@ -29,7 +29,10 @@ export type RelayLink = Readonly<{
  */
 export const linkLost = 'LINK_LOST'
 
-const relayNameLengthMax = 64
+/** The hub cannot write its memory, so it has not tried: the fault is on our side, not the target's. */
+export const hubMemoryFailed = 'HUB_MEMORY'
+
+export const relayNameLengthMax = 64
 const relayName = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$/
 
 /** Why this cannot be the name of a relay or a route, in words for its author; null when it can. */

@@ -186,6 +186,11 @@ export class Dispatcher {
     return this.#works.get(endpointId)?.condition ?? freshCondition(endpointId)
   }
 
+  /** Whether there is somebody who could take this endpoint's deliveries. */
+  isServed(endpointId: string): boolean {
+    return this.#works.get(endpointId)?.served ?? false
+  }
+
   load(): Readonly<{ inFlight: number; queued: number; bytes: number }> {
     let queued = 0
     for (const work of this.#works.values()) queued += work.queued + work.reserved

@@ -21,6 +21,7 @@ const titles = {
   unsupported_media_type: [415, 'This content type is not understood here'],
   validation: [422, 'Some fields are not valid'],
   idempotency_key_reused: [422, 'The idempotency key was used for something else'],
+  upgrade_required: [426, 'A WebSocket is wanted here'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong inside Posthorn'],
   overloaded: [503, 'Too much is going on at once'],

@@ -65,6 +65,16 @@ test('without a status the endpoint is unavailable, unless we ran out of somethi
   }
 })
 
+test('what the other end says to be too large is permanent, whatever the classification', () => {
+  const report: Report = { kind: 'oversized', message: `the hub takes 1024 bytes${'!'.repeat(10_000)}` }
+  for (const classification of [{}, { '4xx': 'retryable', '5xx': 'retryable', '413': 'retryable' }] as const) {
+    const outcome = classify(report, classification, now)
+    assert.ok(outcome.kind === 'permanent' && outcome.reason === 'too_large')
+    assert.match(outcome.error, /^the hub takes 1024 bytes/)
+    assert.ok(outcome.error.length < report.message.length)
+  }
+})
+
 test('a blocked address is permanent and an interrupted try is ours', () => {
   assert.deepEqual(classify({ kind: 'blocked', message: '10.0.0.1 is private' }, { '4xx': 'retryable' }, now), {
     kind: 'permanent',

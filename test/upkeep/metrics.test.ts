@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Notice } from '../../src/core/notice.ts'
+import type { RelayLink } from '../../src/core/relay.ts'
 import { Notices } from '../../src/notices.ts'
 import type { StoreStats } from '../../src/store/upkeep-store.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
@@ -25,6 +26,21 @@ function scene(stats: () => Promise<StoreStats> = async () => noStats, endpoints
     steady: () => t0,
   })
   return { notices, metrics }
+}
+
+/** What a link can say of its end, and what that counts as. */
+const whys: Readonly<Record<string, readonly string[]>> = {
+  left: ['The edge stops.', 'the hub closed it (1000)'],
+  lost: ['the connection was lost', 'the connection broke: no version was heard of, stops', 'it was cut off', ''],
+  refused: ['This cannot be understood: kind: Invalid input.'],
+  replaced: ['Another hub came with the same key: the newest wins.'],
+  revoked: ['The key of this relay was revoked.'],
+  silent: ['Nothing was heard for 25 s.'],
+}
+
+const link: RelayLink = {
+  ...{ connectedAt: t0, software: 'posthorn/1.0.0', protocol: 1, routes: ['github'] },
+  ...{ roundTripMs: 20, lastAckAt: null, outstanding: 3 },
 }
 
 const attempt: Notice = {
@@ -87,6 +103,55 @@ test('only breakers that are not closed have a series, and a series ends with it
   endpoints.shift()
   endpoints.unshift(anEndpoint())
   assert.doesNotMatch(await metrics.page(), new RegExp(broken.id))
+})
+
+test('hubs that are connected and away are counted, and those that are not have no series', async () => {
+  const { metrics } = scene()
+  const links = new Map([['rly_1', link]])
+  const known = ['1', '2'].map((n) => ({ id: `rly_${n}`, name: `home-${n}`, tenant: 'acme' }))
+  metrics.watchRelays({ known: () => known, linkOf: (id) => links.get(id) ?? null, awayCount: () => 1 })
+  const page = await metrics.page()
+  for (const line of [
+    'posthorn_relays 2',
+    'posthorn_relays_connected 1',
+    'posthorn_relays_away 1',
+    'posthorn_relay_outstanding{tenant="acme",relay="home-1"} 3',
+    'posthorn_relay_round_trip_seconds{tenant="acme",relay="home-1"} 0.02',
+  ]) {
+    assert.ok(page.split('\n').includes(line), `${line} is missing`)
+  }
+  assert.doesNotMatch(page, /home-2/)
+  links.set('rly_1', { ...link, roundTripMs: null })
+  assert.doesNotMatch(await metrics.page(), /posthorn_relay_round_trip_seconds\{/)
+  links.clear()
+  assert.match(await metrics.page(), /^posthorn_relays_connected 0$/m)
+})
+
+test('a thousand hubs make a hundred series and one for the others', async () => {
+  const { metrics } = scene()
+  const known = Array.from({ length: 1_000 }, (_, n) => ({ id: `${n}`, name: `hub-${n}`, tenant: 'acme' }))
+  const linkOf = (id: string) => ({ ...link, roundTripMs: Number(id), outstanding: Number(id) })
+  metrics.watchRelays({ known: () => known, linkOf, awayCount: () => 0 })
+  const lines = (await metrics.page()).split('\n')
+  const of = (name: string) => lines.filter((line) => line.startsWith(`${name}{`))
+  const [outstanding, roundTrip] = [of('posthorn_relay_outstanding'), of('posthorn_relay_round_trip_seconds')]
+  assert.deepEqual([outstanding.length, roundTrip.length], [101, 101])
+  assert.equal(outstanding.at(-1), `posthorn_relay_outstanding{tenant="other",relay="other"} ${(899 * 900) / 2}`)
+  assert.equal(roundTrip.at(-1), 'posthorn_relay_round_trip_seconds{tenant="other",relay="other"} 0.899')
+})
+
+test('links of hubs are counted by a few words, whatever a link says about its end', async () => {
+  const { notices, metrics } = scene()
+  const turn = (connected: boolean, why: string | null) =>
+    notices.publish({ kind: 'relay.changed', tenant: 'acme', relayId: 'rly_1', name: 'home', connected, why })
+  turn(true, null)
+  for (const why of Object.values(whys).flat()) turn(false, why)
+  const lines = (await metrics.page()).split('\n').filter((line) => line.startsWith('posthorn_relay_links_total{'))
+  const counts = Object.entries({ connected: [''], ...whys }).map(([event, { length }]) => [event, length] as const)
+  assert.deepEqual(
+    lines.toSorted(),
+    counts.map(([event, count]) => `posthorn_relay_links_total{event="${event}"} ${count}`),
+  )
 })
 
 test('a store that cannot be read costs its own metrics and no others', async () => {

@@ -9,8 +9,7 @@ import type { Report } from '../../core/outcome.ts'
  */
 export const protocolVersion = 1
 
-/** What the hub connects to, below the edge's address. */
-export const relayPath = '/v1/relay'
+export { relayPath } from '../relay-gate.ts'
 
 /** How much the hub takes before it has answered. */
 export type Credit = Readonly<{ frames: number; bytes: number }>
@@ -174,7 +173,9 @@ function read<T extends { kind: string }>(schema: z.ZodType<T>, data: string): R
   const checked = schema.safeParse(message)
   if (checked.success) return checked.data
   const { kind } = message as Readonly<{ kind?: unknown }>
-  const isUnknown = typeof kind === 'string' && checked.error.issues[0]?.code === 'invalid_union'
+  const [issue] = checked.error.issues
+  // A kind that is not known further inside, of a report, is no message of a newer version.
+  const isUnknown = typeof kind === 'string' && issue?.code === 'invalid_union' && issue.path.length === 1
   return isUnknown ? { kind: 'unknown', name: kind } : { kind: 'malformed', problem: firstIssue(checked.error) }
 }
 

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { linkLost, relayNameProblem } from '../../src/core/relay.ts'
+
+test('a name is lower-case letters and digits, with . _ - between them, up to 64 characters', () => {
+  const good = ['a', '0', 'home', 'home-2', 'rack.7_b', 'a--b', '1.2.3', 'a'.repeat(64)]
+  for (const name of good) assert.equal(relayNameProblem(name), null, name)
+  const bad = [
+    ...['', 'a'.repeat(65), '-home', 'home-', '.home', 'home.', '_', '-', '..', 'Home', 'häuschen', 'ｈome'],
+    ...['ho me', ' home', 'home ', 'home\n', '\nhome', 'a/b', '../a', 'a\0', 'a=b', 'a,b', 'a%20', '🏠'],
+  ]
+  for (const name of bad) assert.match(relayNameProblem(name) ?? '', /^must have 1 to 64 characters: /, name)
+})
+
+const inside = [...'abcdefghijklmnopqrstuvwxyz0123456789._-']
+
+test('a good name goes through a URL, a header and a file name as it is', () => {
+  const names = fc
+    .array(fc.constantFrom(...inside), { minLength: 1, maxLength: 64 })
+    .map((letters) => letters.join(''))
+    .filter((name) => relayNameProblem(name) === null)
+  fc.assert(
+    fc.property(names, (name) => {
+      assert.equal(encodeURIComponent(name), name)
+      assert.equal(new URL(`http://edge/${name}/x`).pathname, `/${name}/x`)
+      assert.equal(new Headers({ 'x-name': name }).get('x-name'), name)
+    }),
+  )
+})
+
+test('a character that is not allowed is refused wherever it stands', () => {
+  const name = fc.stringMatching(/^[a-z0-9]{1,30}$/)
+  const other = fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }).filter((letter) => !inside.includes(letter))
+  fc.assert(
+    fc.property(name, other, name, (before, letter, after) => {
+      for (const spoilt of [before + letter + after, letter + after, before + letter]) {
+        assert.notEqual(relayNameProblem(spoilt), null)
+      }
+    }),
+  )
+})
+
+test('the code of a lost link can stand at the beginning of an error', () => {
+  assert.match(linkLost, /^[A-Z_]+$/)
+})
