@@ -36,6 +36,8 @@ export class AheadWire implements AheadTransport {
   recalls = 0
   script: Script
   room = { count: 64, bytes: 1024 * 1024 }
+  /** However many it is given at once. */
+  takesMax = Number.POSITIVE_INFINITY
   readonly absent = new Set<string>()
   readonly memory: HubMemory
   readonly #frames = new Map<string, Frame[]>()
@@ -80,15 +82,17 @@ export class AheadWire implements AheadTransport {
     return { count: this.room.count - ahead.length, bytes: this.room.bytes - bytes }
   }
 
-  sendAhead(parcels: readonly Parcel[], behind: string): void {
-    this.batches.push(parcels.map(({ deliveryId }) => deliveryId))
+  sendAhead(parcels: readonly Parcel[], behind: string): number {
+    const taken = parcels.slice(0, this.takesMax)
+    this.batches.push(taken.map(({ deliveryId }) => deliveryId))
     this.onSend()
     let before = behind
-    for (const parcel of parcels) {
+    for (const parcel of taken) {
       this.#add(parcel, before).role = 'ahead'
       before = parcel.deliveryId
     }
-    for (const { endpoint } of parcels.slice(0, 1)) this.#pump(endpoint)
+    for (const { endpoint } of taken.slice(0, 1)) this.#pump(endpoint)
+    return taken.length
   }
 
   answersBehind(endpoint: Endpoint, deliveryId: string): readonly Answer[] {

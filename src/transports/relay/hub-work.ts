@@ -156,12 +156,13 @@ export class HubWork {
   }
 
   /** As many as fit. Behind something that the hub does not have, or not any more, it would only return them. */
-  sendAhead(parcels: readonly RelayParcel[], behind: string): void {
+  sendAhead(parcels: readonly RelayParcel[], behind: string): number {
     const [first] = parcels
-    if (first === undefined || !this.#outstanding.knows(first.endpoint.id, behind)) return
+    if (first === undefined || !this.#outstanding.knows(first.endpoint.id, behind)) return 0
     const { socket } = this.#parts.wire
     socket.cork()
     let before = behind
+    let sent = 0
     for (const parcel of parcels) {
       const room = this.room(parcel.endpoint)
       const { length } = parcel.event.body
@@ -171,8 +172,10 @@ export class HubWork {
       this.#write(frame, parcel.endpoint)
       this.#outstanding.add(frameOf(parcel, { behind: before, attempt: null }))
       before = parcel.deliveryId
+      sent += 1
     }
     socket.uncork()
+    return sent
   }
 
   answersBehind(deliveryId: string): readonly Answer[] {
