@@ -139,9 +139,9 @@ export class Ahead {
     }
     memory.release(setAside)
     this.#reads -= 1
-    work.readingAhead = false
     if (failed || work.ahead !== lane || lane.tail !== after) work.mayWait = true
     else if (this.#send(work, lane, found)) work.mayWait ||= isFull(found, limit, bytesMax)
+    work.readingAhead = false
     if (failed) setTimeout(() => look(work), retryAfterMs).unref()
     else look(work)
   }
@@ -154,22 +154,22 @@ export class Ahead {
     if (transport === null) return false
     let { count, bytes } = transport.roomAhead(endpoint)
     const parcels = []
-    for (const upcoming of found) {
-      const { delivery, event } = upcoming
+    for (const { delivery, event } of found) {
       const size = event.body.length
       if (count < 1 || size > bytes || !memory.take(work, size)) break
       count -= 1
       bytes -= size
-      lane.sent.push(upcoming)
-      lane.sentBytes += size
       parcels.push({ ...parcelOf(endpoint, delivery, event), sentAt: clock.wall() })
     }
-    if (parcels.length === 0) return false
-    const behind = lane.tail
-    lane.tail = parcels.at(-1)?.deliveryId ?? behind
-    if (parcels.length < found.length) work.mayWait = true
-    transport.sendAhead(parcels, behind)
-    return true
+    const sent = parcels.length === 0 ? 0 : transport.sendAhead(parcels, lane.tail)
+    for (const { event } of parcels.slice(sent)) memory.free(work, event.body.length)
+    for (const upcoming of found.slice(0, sent)) {
+      lane.sent.push(upcoming)
+      lane.sentBytes += upcoming.event.body.length
+      lane.tail = upcoming.delivery.id
+    }
+    if (sent > 0 && sent < found.length) work.mayWait = true
+    return sent > 0
   }
 
   /** Answers the bytes of its body. */

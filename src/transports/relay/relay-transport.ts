@@ -186,7 +186,8 @@ export class RelayTransport implements AheadTransport, RelayGate {
   sendAhead(parcels: readonly Parcel[], behind: string): number {
     const ours = parcels.filter(isForRelay)
     const [first] = ours
-    return first === undefined ? 0 : (this.#workFor(first.endpoint)?.sendAhead(ours, behind) ?? 0)
+    if (first === undefined) return 0
+    return this.#workFor(first.endpoint)?.sendAhead(ours, behind) ?? 0
   }
 
   answersBehind(endpoint: Endpoint, deliveryId: string): readonly Answer[] {
