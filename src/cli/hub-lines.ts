@@ -15,9 +15,7 @@ export function linkSayer(terminal: Terminal): (event: HubEvent) => void {
         // Who stays away says why at its end.
         if (event.retryInMs === null || event.message === lastProblem) return
         lastProblem = event.message
-        terminal.say(
-          `${printable(event.message)}; trying again in ${(event.retryInMs / 1000).toFixed(1)} s, and then on`,
-        )
+        terminal.say(`${printable(event.message)} Trying again in ${(event.retryInMs / 1000).toFixed(1)} s.`)
         return
       case 'tried':
         return

@@ -26,6 +26,7 @@ export type Setup = Readonly<{
   key: string
   endpointId: string
   secret: string
+  types: readonly string[]
   /** It stays for the next run with its name. */
   isKept: boolean
 }>
@@ -62,8 +63,9 @@ async function create(client: ApiClient, name: string, wish: SetupWish): Promise
         ...(wish.types !== undefined && { types: wish.types }),
       }),
     )
-    const found = { endpointId: textOf(endpoint.id), secret: textOf(endpoint.secret), isKept: wish.name !== undefined }
-    return { setup: { relayId, relayName: name, key: textOf(relay.key), ...found }, notes: [] }
+    const found = { endpointId: textOf(endpoint.id), secret: textOf(endpoint.secret), types: typesOf(endpoint) }
+    const setup = { relayId, relayName: name, key: textOf(relay.key), ...found, isKept: wish.name !== undefined }
+    return { setup, notes: [] }
   } catch (error) {
     await remove(client, `/v1/relays/${encodeURIComponent(relayId)}`).catch(() => undefined)
     throw error
@@ -91,7 +93,12 @@ async function takeUp(client: ApiClient, relay: Row, wish: SetupWish): Promise<O
       ? []
       : [`${endpointId} is ${textOf(endpoint.status)}: posthorn endpoints resume ${endpointId}`]),
   ]
-  return { setup: { relayId, relayName, key: textOf(key), endpointId, secret: textOf(secret), isKept: true }, notes }
+  const found = { endpointId, secret: textOf(secret), types: wish.types ?? typesOf(endpoint) }
+  return { setup: { relayId, relayName, key: textOf(key), ...found, isKept: true }, notes }
+}
+
+function typesOf({ types }: Row): readonly string[] {
+  return Array.isArray(types) ? types.map(textOf) : []
 }
 
 async function relayNamed(client: ApiClient, name: string, { tenant }: SetupWish): Promise<Row | null> {

@@ -86,7 +86,7 @@ async function forward(
     // As without us: the signal's listener ends it, and a second one at once.
     if (key === 'q' || key === ctrlC || key === ctrlD) process.kill(process.pid, 'SIGINT')
   })
-  terminal.say(`forwarding ${flags.types?.join(', ') ?? 'all events'} to ${flags.forward}`)
+  terminal.say(`forwarding ${setup.types.join(', ')} to ${flags.forward}`)
   terminal.say(`signing secret: ${setup.secret}`)
   terminal.say(keys === null ? 'SIGINT ends it' : 'r sends the last one again, q ends it')
   hub.start()

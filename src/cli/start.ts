@@ -47,7 +47,7 @@ function warnOfNewDatabase({ log, config }: Pipeline): void {
   const database = resolve(config.database.path)
   const advice =
     'There was no database here, so a new one was made. If you restored one, name its file with --database.'
-  log.warn({ database, advice }, 'database.new_though_paused')
+  log.warn({ database, advice }, 'database.new')
 }
 
 async function runHandlers(pipeline: Pipeline, watch: boolean, terminal: Terminal): Promise<void> {

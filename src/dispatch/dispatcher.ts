@@ -80,13 +80,8 @@ export class Dispatcher {
     const stopping = this.#stopping.signal
     this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
     this.#loop = new Loop({
-      ...parts,
-      settler: this.settling,
-      memory: this.#memory,
-      conditions: this.#conditions,
-      stuckLanes: new StuckLanes(parts),
-      orphans: this.#orphans,
-      stopping,
+      ...{ ...parts, settler: this.settling, memory: this.#memory, conditions: this.#conditions },
+      ...{ stuckLanes: new StuckLanes(parts), orphans: this.#orphans, stopping },
       onEnded: () => this.#drain.check(),
     })
     this.#leases = new LeaseKeeper(store, clock, log, () => this.#works.values())

@@ -32,12 +32,12 @@ describe('posthorn dispatch', () => {
     const cwd = folderFor(t)
     const first = await serverFor(t, cwd, ['--paused'])
     const warned = (await first.running.stop()).stderr
-    assert.match(warned, /database\.new_though_paused/)
+    assert.match(warned, /"database\.new"/)
     assert.match(warned, /name its file with --database/)
     const second = await serverFor(t, cwd, ['--paused'])
-    assert.doesNotMatch((await second.running.stop()).stderr, /new_though_paused/)
+    assert.doesNotMatch((await second.running.stop()).stderr, /database\.new/)
     const other = await serverFor(t, folderFor(t))
-    assert.doesNotMatch((await other.running.stop()).stderr, /new_though_paused/)
+    assert.doesNotMatch((await other.running.stop()).stderr, /database\.new/)
   })
 
   test('a server that starts paused delivers when it is resumed, and what came before as well', async (t) => {

@@ -56,7 +56,12 @@ describe('the relay keeps what was asked of it', { concurrency: 2 }, () => {
     for (const [index, id] of ids.entries()) {
       const ended = await scene.delivery(id, ({ status }) => status !== 'pending' && status !== 'processing')
       assert.deepEqual([ended.status, ended.reason, ended.attempts], ['failed', 'permanent_status', 1])
-      assert.match(String(ended.lastError), new RegExp(`${statuses[index]}.*no, said ${statuses[index]}`, 's'))
+      assert.equal(ended.lastError, `HTTP ${statuses[index]}`)
+      const { attemptLog } = await scene.call<Logged>('GET', `/v1/deliveries/${ended.id}`)
+      assert.deepEqual(
+        attemptLog.map(({ responseBody }) => responseBody),
+        [`no, said ${statuses[index]}`],
+      )
     }
     assert.equal(target.received.length, statuses.length)
   })
@@ -174,6 +179,8 @@ async function open(
   return { scene, target }
 }
 
+type Logged = { attemptLog: { statusCode: number | null; responseBody: string | null }[] }
+
 /** The wait that its last failure has brought it. */
 function waitMs({ retryAfter, lastAttemptAt }: Shown): number {
   return Date.parse(String(retryAfter)) - Date.parse(String(lastAttemptAt))
@@ -191,7 +198,6 @@ const inTurns: Script = ({ body, headers }) => {
 
 async function attemptLog(scene: RelayScene, eventId: string): Promise<readonly (number | null)[]> {
   const { id } = await scene.delivery(eventId, () => true)
-  type Logged = { attemptLog: { statusCode: number | null }[] }
   const { attemptLog } = await scene.call<Logged>('GET', `/v1/deliveries/${id}`)
   return attemptLog.map(({ statusCode }) => statusCode)
 }

@@ -11,15 +11,21 @@ export class Crowd {
   readonly #first: number
   readonly #paceMs: number
   readonly #apiKey: string
+  readonly #hold: () => Promise<void>
   readonly #abandoned = new AbortController()
+  readonly #closing = Promise.withResolvers<void>()
   #open = true
 
-  /** Numbers begin after `first`, so that crowds can follow each other; `paceMs` is between two events of a sender. */
-  constructor(url: string, senders: number, { first = 0, paceMs = 0, apiKey = '' } = {}) {
+  /**
+   * Numbers begin after `first`, so that crowds can follow each other; `paceMs` is between two events of a sender, and
+   * whatever `hold` waits for.
+   */
+  constructor(url: string, senders: number, { first = 0, paceMs = 0, apiKey = '', hold = async () => {} } = {}) {
     this.#url = url
     this.#first = first
     this.#paceMs = paceMs
     this.#apiKey = apiKey
+    this.#hold = hold
     this.#senders = Array.from({ length: senders }, (_, index) => this.#send(`key-${index}`, index))
     // Whoever waits for the end is told.
     for (const sender of this.#senders) sender.catch(() => {})
@@ -27,12 +33,14 @@ export class Crowd {
 
   async finish(): Promise<void> {
     this.#open = false
+    this.#closing.resolve()
     await Promise.all(this.#senders)
   }
 
   /** For a test that has failed: nobody waits for an answer any more. */
   abandon(): void {
     this.#open = false
+    this.#closing.resolve()
     this.#abandoned.abort()
   }
 
@@ -61,6 +69,7 @@ export class Crowd {
       this.sent.push({ n, key, sha256, eventId, sentAt, ackedAt: performance.now() })
       for (const look of this.#listeners) look()
       if (this.#paceMs > 0) await pause(this.#paceMs)
+      await Promise.race([this.#hold(), this.#closing.promise])
     }
   }
 

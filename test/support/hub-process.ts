@@ -19,6 +19,8 @@ export type HubProcess = Readonly<{
   child: ChildProcess
   /** What it has said so far. */
   said: () => string
+  /** Resolves when it has said this. */
+  says(text: RegExp): Promise<void>
   /** Resolves with its exit code when it has ended, for whatever reason; null: by a signal. */
   ended: Promise<number | null>
   kill(): Promise<void>
@@ -37,15 +39,27 @@ export function startHub({ timing, ...settings }: HubOptions): HubProcess {
   const env = { ...process.env, POSTHORN_LOG_LEVEL: 'warn' }
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
+  const listeners = new Set<() => void>()
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
       said += text
+      for (const look of listeners) look()
     })
   }
   const ended = once(child, 'close').then(([code]) => code as number | null)
   return {
     child,
     said: () => said,
+    says: (text) =>
+      new Promise((resolve) => {
+        const look = () => {
+          if (!text.test(said)) return
+          listeners.delete(look)
+          resolve()
+        }
+        listeners.add(look)
+        look()
+      }),
     ended,
     async kill() {
       child.kill('SIGKILL')

@@ -11,6 +11,8 @@ import { openRelayScene, type RelayScene, shortWaits } from '../support/relay-sc
 const seed = Number(process.env.RELAY_SEED ?? Date.now() % 2 ** 31)
 const retry = { strategy: 'exponential', baseDelay: '20ms', multiplier: 2, maxDelay: '200ms', jitter: 0 }
 const senders = 8
+/** So much waits at most for the target: more makes a run longer, and nothing worse. */
+const backlogMax = 200
 const cuts = 220
 /** Every so many cuts one of the two is killed instead, in turns, and then both. */
 const killEvery = 11
@@ -20,7 +22,7 @@ test(`${cuts} cuts of the link under load, and kill -9 of edge and hub in turns:
   const random = randomFrom(seed)
   const sink = await openSink(t)
   const scene = await openRelayScene(t, { target: `${sink.url}/home`, endpoint: { retry }, timing: shortWaits })
-  const crowd = openCrowd(t, scene)
+  const crowd = openCrowd(t, scene, sink)
   let hub = scene.startHub()
   const kills = { edge: 0, hub: 0 }
   let made = 0
@@ -74,7 +76,7 @@ test('a real link that vanishes without a word: both sides notice within 30 s, n
   const sink = await openSink(t)
   // `posthorn relay` as it is, with its own waits.
   const scene = await openRelayScene(t, { target: `${sink.url}/home`, endpoint: { retry }, namespace })
-  const crowd = openCrowd(t, scene)
+  const crowd = openCrowd(t, scene, sink)
   const hub = scene.startHub()
   await sink.until(more(sink, 50))
   namespace.linkUp(false)
@@ -102,7 +104,7 @@ test('a real link that comes and goes at random', { skip: noNamespaces() ?? fals
     timing: shortWaits,
     namespace,
   })
-  const crowd = openCrowd(t, scene)
+  const crowd = openCrowd(t, scene, sink)
   scene.startHub()
   for (let flap = 0; flap < 15; flap++) {
     await sink.until(more(sink, 1 + Math.floor(random() * 40)))
@@ -120,7 +122,7 @@ test('a real link that loses every fifth packet', { skip: noNetem() ?? false }, 
   namespace.netem({ roundTripMs: 40, lossPercent: 20 })
   const sink = await openSink(t)
   const scene = await openRelayScene(t, { target: `${sink.url}/home`, endpoint: { retry }, namespace })
-  const crowd = openCrowd(t, scene)
+  const crowd = openCrowd(t, scene, sink)
   scene.startHub()
   await sink.until(more(sink, 1_000))
   await assertKept(t, scene, { sink, crowd, hubKills: 0, what: { lossPercent: 20 } })
@@ -136,8 +138,9 @@ async function openSink(t: TestContext): Promise<LedgerSink> {
   return sink
 }
 
-function openCrowd(t: TestContext, scene: RelayScene): Crowd {
-  const crowd = new Crowd(scene.url, senders, { paceMs: 20, apiKey: scene.apiKey })
+function openCrowd(t: TestContext, scene: RelayScene, { arrived, until }: LedgerSink): Crowd {
+  const hold = () => until(() => crowd.sent.length - arrived.length < backlogMax)
+  const crowd: Crowd = new Crowd(scene.url, senders, { paceMs: 10, apiKey: scene.apiKey, hold })
   t.after(() => crowd.abandon())
   return crowd
 }

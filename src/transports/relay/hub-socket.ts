@@ -34,6 +34,7 @@ const beatsPerPing = 4
 /** How long the other side has for the closing handshake. */
 const closeMsMax = 2_000
 const reasonLengthMax = 100
+const unanswered: SocketEnd = { kind: 'unreachable', code: 'ETIMEDOUT', message: 'it did not answer in time' }
 
 /**
  * A WebSocket to the edge, from the first packet on, and its heartbeat. How long nothing came is counted in beats, not
@@ -47,8 +48,9 @@ export class HubSocket {
   #ws: WebSocket | null = null
   #end: SocketEnd | null = null
   #hasEnded = false
-  #beat: NodeJS.Timeout | null = null
-  #closing: NodeJS.Timeout | null = null
+  #beat: NodeJS.Timeout | undefined
+  #opening: NodeJS.Timeout | undefined
+  #closing: NodeJS.Timeout | undefined
   #silenceMsMax: number
 
   constructor(settings: HubSocketSettings, silenceMsMax: number, listener: HubSocketListener) {
@@ -93,11 +95,15 @@ export class HubSocket {
       headers: { authorization: `Bearer ${key}` },
       perMessageDeflate: compress,
       maxPayload: frameBytesMax,
-      handshakeTimeout: connectMsMax,
       followRedirects: false,
     })
     this.#ws = ws
-    ws.on('open', () => this.#listener.opened())
+    // By hand: ws leaves this to the connection, which here is older than the request.
+    this.#opening = setTimeout(() => this.#cut(unanswered), connectMsMax)
+    ws.on('open', () => {
+      clearTimeout(this.#opening)
+      this.#listener.opened()
+    })
     ws.on('message', (data: Buffer, isBinary: boolean) => {
       if (this.#end !== null) return
       if (isBinary) this.#listener.binary(data)
@@ -139,8 +145,9 @@ export class HubSocket {
   #finish(end: SocketEnd): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    if (this.#beat !== null) clearInterval(this.#beat)
-    if (this.#closing !== null) clearTimeout(this.#closing)
+    clearInterval(this.#beat)
+    clearTimeout(this.#opening)
+    clearTimeout(this.#closing)
     this.#socket?.destroy()
     this.#listener.ended(this.#end ?? end)
   }

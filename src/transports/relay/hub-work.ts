@@ -6,6 +6,7 @@ import type { Report } from '../../core/outcome.ts'
 import { linkLost } from '../../core/relay.ts'
 import type { Answer } from '../transport.ts'
 import { deliverFrame, rulesOf } from './deliver-frame.ts'
+import { keptOf } from './hub-report.ts'
 import { type Frame, Outstanding } from './outstanding.ts'
 import type { Ack, Credit, Hello, ToHub } from './protocol.ts'
 import { interrupted, type RelayParcel, RelayTry } from './relay-try.ts'
@@ -48,7 +49,13 @@ export class HubWork {
   }
 
   serves({ route }: RelayEndpoint): boolean {
-    return !this.#isStopped && this.#routes.has(route)
+    return !this.#isStopped && this.#isOpen && this.#routes.has(route)
+  }
+
+  /** A hub that has said goodbye reads nothing any more, though its connection is there a while longer. */
+  get #isOpen(): boolean {
+    const { ws } = this.#parts.wire
+    return ws.readyState === ws.OPEN
   }
 
   /** Nothing more begins. What the hub has is still waited for. */
@@ -112,7 +119,7 @@ export class HubWork {
   }
 
   #mayWrite(bytes: number): boolean {
-    if (!this.#outstanding.fits(bytes)) return false
+    if (!this.#isOpen || !this.#outstanding.fits(bytes)) return false
     return this.#outstanding.count === 0 || this.#parts.wire.ws.bufferedAmount < unsentBytesMax
   }
 
@@ -189,13 +196,15 @@ export class HubWork {
   // ── What the hub says ───────────────────────────────────────────────────────────────────────────────────────────
 
   /** Answers whether somebody wanted to know. */
-  acked({ delivery, bornAt, report, tookMs }: Ack): boolean {
+  acked(ack: Ack): boolean {
+    const { delivery, bornAt } = ack
     const frame = this.#outstanding.acked(delivery, bornAt)
     if (frame === null) return false
-    if (frame.standing === 'ahead') frame.answer = { deliveryId: delivery, report, tookMs }
+    const kept = keptOf(ack)
+    if (frame.standing === 'ahead') frame.answer = { deliveryId: delivery, ...kept }
     const { attempt } = frame
     if (attempt === null || attempt.isOver) return frame.standing !== 'turn'
-    if (attempt.parcel.bornAt === bornAt) attempt.end(report)
+    if (attempt.parcel.bornAt === bornAt) attempt.end(kept.report)
     else this.#begin(attempt)
     return true
   }
