@@ -119,9 +119,9 @@ export class AheadWire implements AheadTransport {
   /** The link is lost: what is under way at the hub goes on there. */
   lose(endpoint: Endpoint): void {
     this.absent.add(endpoint.id)
-    const heads = this.#of(endpoint).filter((frame) => frame.role === 'head')
+    const waiting = this.#of(endpoint).map(({ resolve }) => resolve)
     this.#forget(endpoint, () => true)
-    for (const { resolve } of heads) resolve?.({ kind: 'unreachable', code: linkLost, message: 'the link was lost' })
+    for (const resolve of waiting) resolve?.({ kind: 'unreachable', code: linkLost, message: 'the link was lost' })
     for (const listener of this.#serving) listener(endpoint.id)
   }
 
@@ -154,14 +154,22 @@ export class AheadWire implements AheadTransport {
   /** Starts what may begin. */
   #pump(endpoint: Endpoint): void {
     const frames = this.#of(endpoint)
-    if (frames.some((frame) => frame.state === 'running')) return
-    const frame = frames.find((one) => one.state === 'waiting')
-    if (frame === undefined) return
+    const waiting = frames.filter((one) => one.state === 'waiting')
+    if (endpoint.ordering === 'none') {
+      for (const one of waiting) this.#run(one)
+      return
+    }
+    const [frame] = waiting
+    if (frame === undefined || frames.some((one) => one.state === 'running')) return
     if (frame.behind !== null && !this.#ended.has(frame.behind) && frame.role === 'ahead') {
       // Nobody before it is here: it is returned untried, or waits.
       if (!frames.some((one) => one.parcel.deliveryId === frame.behind)) this.#remove(frame)
       return
     }
+    this.#run(frame)
+  }
+
+  #run(frame: Frame): void {
     frame.state = 'running'
     const remembered = this.memory.get(keyOf(frame.parcel))
     if (remembered !== undefined) {
