@@ -90,12 +90,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const clock = openClock()
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices)
-  const ended = (err: Error) => {
-    log.fatal({ err }, 'store.ended')
-    onFatal(err)
-  }
   const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
-  const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: ended })
+  const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: told(log, onFatal) })
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
   const sources = new Sources(store)
@@ -171,6 +167,14 @@ export async function serve(pipeline: Pipeline): Promise<App> {
     log.info({}, 'posthorn.stopped')
   })
   return { url, stop }
+}
+
+/** It is in the log before whoever is called ends the process. */
+function told(log: Logger, onFatal: (error: Error) => void): (error: Error) => void {
+  return (err) => {
+    log.fatal({ err }, 'store.ended')
+    onFatal(err)
+  }
 }
 
 /** Whoever calls again gets the same answer. */

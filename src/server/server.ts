@@ -67,7 +67,7 @@ export type ServerParts = Readonly<{
 
 export type RunningServer = Readonly<{
   url: string
-  /** Where `/in/*` alone is served; null when that was not asked for. */
+  /** Where only `/in/*` and hubs are served; null when that was not asked for. */
   publicUrl: string | null
   stop(): Promise<void>
 }>

@@ -10,7 +10,8 @@ async function connected(t: TestContext, hello = {}, timings = {}) {
   const hub = await scene.connect(hello)
   const deliver = (given: Parameters<typeof aParcel>[1] = {}, signal = never) =>
     scene.transport.deliver(aParcel(scene.endpoint, given), signal)
-  return { ...scene, hub, deliver }
+  const parcelOf = (given: Parameters<typeof aParcel>[1] = {}) => aParcel(scene.endpoint, given)
+  return { ...scene, hub, deliver, parcelOf }
 }
 
 const credit = (frames: number, bytes = 1_000_000) => ({ credit: { frames, bytes } })
@@ -84,6 +85,24 @@ describe('a delivery to a hub', () => {
     assert.deepEqual(await second, ok)
     assert.equal(transport.linkOf(relays[0]?.id ?? '')?.outstanding, 0)
     assert.equal(logged.filter(({ message }) => message === 'relay.answer_ignored').length, 1, 'told, and rarely')
+  })
+
+  test('is answered by no more than is kept of our own answers', async (t) => {
+    const { hub, deliver, transport, parcelOf } = await connected(t)
+    const report = deliver({ deliveryId: 'dlv_1' })
+    transport.sendAhead([parcelOf({ deliveryId: 'dlv_2' })], 'dlv_1')
+    const headers = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`x-${index}`, 'y'.repeat(2_000)]))
+    const long = { ...ok, headers, body: `${'z'.repeat(60_000)}\ud800` }
+    for (const frame of [await hub.next('deliver'), await hub.next('deliver')])
+      hub.ack(frame, long, { tookMs: 0.5e300 })
+    const kept = await report
+    assert.ok(kept.kind === 'answered')
+    assert.equal(kept.body.length, 4_096)
+    assert.equal(Object.keys(kept.headers).length, 64)
+    assert.equal(kept.headers['x-0']?.length, 1_024)
+    await hub.settled()
+    const [behind] = transport.answersBehind(parcelOf().endpoint, 'dlv_1')
+    assert.deepEqual([behind?.tookMs, behind?.report], [86_400_000, kept])
   })
 
   test('that is never answered is over a while after its time-out, and its late answer changes nothing', async (t) => {
