@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, 
 import { constants } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { exampleFile, unknownExample } from './examples.mjs'
 
 const RUNTIME_NODE_VERSION = '26.10.0'
 const LOCK_WAIT_MAX_MS = 15 * 60_000
@@ -240,9 +241,8 @@ function commandFor([word = 'start', ...rest]) {
     case 'bench':
       return script('bench/run.ts')
     case 'example': {
-      const [name = 'outbound-app', ...args] = rest
-      const file = name.endsWith('.ts') ? name : `${name}/main.ts`
-      return [FROM_SOURCE, path.join(root, 'examples', file), ...args]
+      const [name, ...args] = rest
+      return [FROM_SOURCE, exampleFile(name), ...args]
     }
     // `cli bench` and the like reach the command line's own command of that name.
     case 'cli':
@@ -268,12 +268,15 @@ function say(line) {
   process.stderr.write(`posthorn: ${line}\n`)
 }
 
-function fail(message) {
+function fail(message, code = 1) {
   say(message)
-  process.exit(1)
+  process.exit(code)
 }
 
 try {
+  // Before anything is installed for it.
+  const refusal = unknownExample(process.argv.slice(2))
+  if (refusal !== null) fail(refusal, 2)
   const node = chooseNode()
   if (!isReady(node)) await makeReady(node)
   runTask(node, process.argv.slice(2))

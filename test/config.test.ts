@@ -15,6 +15,8 @@ describe('the configuration', () => {
       port: 4800,
       apiKey: null,
       url: 'http://127.0.0.1:4800',
+      edge: null,
+      relayKey: null,
       allowPrivate: [],
       encryptionKey: null,
       logLevel: 'info',

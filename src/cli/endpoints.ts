@@ -38,13 +38,24 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
   const create = endpoints
     .command('create')
     .description('add an endpoint; prints it with its signing secret')
-    .argument('<url>', 'where to deliver, such as https://shop.example/hooks')
+    .argument('[url]', 'where to deliver, such as https://shop.example/hooks; not with --relay')
   withEndpointFlags(create).option('--tenant <name>', 'whose endpoint it is').option(secretFlag, secretHint)
-  withFormat(create).action(async (url: string, flags: EndpointFlags & SecretFlag & Output) => {
+  withFormat(create).action(async (url: string | undefined, flags: EndpointFlags & SecretFlag & Output) => {
+    const target = targetOf(url, flags)
     const secret = await secretFrom(terminal, flags.secret)
-    const endpoint = rowOf(await client().post('/v1/endpoints', { url, ...endpointBody(flags), ...secret }))
+    const endpoint = rowOf(await client().post('/v1/endpoints', { ...target, ...endpointBody(flags), ...secret }))
     printItem(terminal, flags.output, endpoint)
   })
+}
+
+function targetOf(url: string | undefined, { relay, route }: EndpointFlags): object {
+  const isRelay = relay !== undefined || route !== undefined
+  if (url !== undefined && isRelay) throw new UsageError('An endpoint has a URL, or --relay and --route, not both.')
+  if (url !== undefined) return { url }
+  if (!isRelay) throw new UsageError('Say where to deliver: a URL, or --relay and --route.')
+  if (relay === undefined) throw new UsageError('Name the relay that has this route, with --relay.')
+  if (route === undefined) throw new UsageError('Name the route of this relay, with --route.')
+  return { kind: 'relay' }
 }
 
 function addReads(endpoints: Command, { terminal, client }: Deps): void {
@@ -72,11 +83,15 @@ const columns: readonly Column[] = [
   { title: 'ID', show: ({ id }) => textOf(id) },
   { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
   { title: 'KIND', show: ({ kind }) => textOf(kind) },
-  { title: 'TARGET', show: ({ url, handler }) => textOf(url ?? handler) },
+  { title: 'TARGET', show: targetText },
   { title: 'TYPES', show: ({ types }) => textOf(types) },
   { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
   { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
 ]
+
+function targetText({ kind, url, handler, relay, route }: Row): string {
+  return kind === 'relay' ? `${textOf(relay)}/${textOf(route)}` : textOf(url ?? handler)
+}
 
 function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
   const update = endpoints
@@ -178,7 +193,7 @@ function addDelete(endpoints: Command, { terminal, client }: Deps): void {
 }
 
 function deletion(endpoint: Row): string {
-  return `delete ${textOf(endpoint.id)} (${textOf(endpoint.url ?? endpoint.handler)})? Deliveries that wait for it will fail.`
+  return `delete ${textOf(endpoint.id)} (${targetText(endpoint)})? Deliveries that wait for it will fail.`
 }
 
 function pathOf(id: string): string {

@@ -35,6 +35,8 @@ export type Terminal = Readonly<{
   paintMessage: (colour: Colour, text: string) => string
   /** The answer to a question; empty when the person leaves with Ctrl-C or Ctrl-D. Only if `canAsk`. */
   ask: (question: string) => Promise<string>
+  /** Calls back for every key until what it returns is called; null when no keyboard is there. Ctrl-C is a key then. */
+  onKey: (listener: (key: string) => void) => (() => void) | null
   /** Resolves when everything has been handed to the operating system. */
   flush: () => Promise<void>
 }>
@@ -78,6 +80,7 @@ export function openTerminal(env: Env): Terminal {
       clearLine()
       return ask(question)
     },
+    onKey,
     flush: async () => {
       await Promise.all([drained(stdout), drained(stderr)])
     },
@@ -96,6 +99,20 @@ async function ask(question: string): Promise<string> {
     return ''
   } finally {
     prompt.close()
+  }
+}
+
+function onKey(listener: (key: string) => void): (() => void) | null {
+  const { stdin } = process
+  if (!stdin.isTTY) return null
+  const hear = (text: string) => {
+    for (const key of text) listener(key)
+  }
+  // A terminal that was closed has no keys any more; that is all there is to it.
+  stdin.on('error', () => undefined)
+  stdin.setRawMode(true).setEncoding('utf8').on('data', hear).resume()
+  return () => {
+    stdin.off('data', hear).pause().setRawMode(false)
   }
 }
 

@@ -192,6 +192,11 @@ export function isNews(told: Notification, next: Notification): boolean {
   }
 }
 
+/** Whether somebody should look after it: that what a person started has come to its end is only good to know. */
+export function needsAttention({ type }: Notification): boolean {
+  return type !== 'posthorn.replay.finished'
+}
+
 /** The endpoint that a notification is about; null when it is about none in particular. */
 export function endpointConcerned(notification: Notification): string | null {
   return 'endpointId' in notification ? notification.endpointId : null

@@ -2,6 +2,7 @@ import { type Allowance, allowance, type Breaker, closedBreaker } from '../core/
 import type { Endpoint } from '../core/endpoint.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
 import type { Claim, Condition } from '../store/store.ts'
+import type { LaneAhead } from './ahead.ts'
 import type { Holder } from './memory.ts'
 import type { Sleeper } from './wakeups.ts'
 
@@ -31,6 +32,11 @@ export class EndpointWork implements Sleeper, Holder {
   /** When the first delivery in the store is due, as far as we know; null: none waits there. */
   nextDueAt: number | null = null
   claiming = false
+  /** What is sent before its turn, and behind whom; null: nothing may be. Owned by Ahead, as are the next two. */
+  ahead: LaneAhead | null = null
+  /** Something may wait in the store behind what is in hand and what was sent ahead. */
+  mayWait = false
+  readingAhead = false
   removed = false
   /** Whether the transport has somebody who could take a delivery; without, the endpoint is held. */
   served = true
@@ -121,6 +127,11 @@ export class EndpointWork implements Sleeper, Holder {
   /** Whether the store may hold something that is due: then fresh events queue up behind it. */
   hasBacklog(now: number): boolean {
     return this.claiming || (this.nextDueAt !== null && this.nextDueAt <= now)
+  }
+
+  /** Whether it could take more and still has something due in the store. */
+  isCrowded(now: number): boolean {
+    return this.serving && this.hasBacklog(now) && this.allowance(now).kind !== 'wait'
   }
 
   #forgive(): void {

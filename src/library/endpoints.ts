@@ -1,9 +1,10 @@
 import type { Pipeline } from '../app.ts'
 import type { Endpoint, EndpointKind, EndpointStatus } from '../core/endpoint.ts'
+import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
 import { changedEndpoint, changeProblems, endpointSchemas, newEndpoint } from '../server/endpoint-schema.ts'
 import { endpointShown } from '../server/endpoint-shown.ts'
-import { targetProblems } from '../server/endpoint-target.ts'
+import { deletionProblem, targetProblems } from '../server/endpoint-target.ts'
 import { secretOf } from '../server/secrets.ts'
 import type { EndpointChangeOptions, EndpointOptions } from './options.ts'
 import { invalid, notFound, readGiven } from './reading.ts'
@@ -55,7 +56,11 @@ export class Endpoints {
     return this.#updated(id, (endpoint) => changedEndpoint(endpoint, change, this.#pipeline.clock.wall()))
   }
 
+  /** Not while the code of a handler is registered: stop that first. */
   async delete(id: string): Promise<void> {
+    const endpoint = this.#pipeline.catalogue.get(id)
+    const problem = endpoint === null ? null : deletionProblem(endpoint, this.#pipeline.dispatcher)
+    if (problem !== null) throw new PosthornError('conflict', problem)
     if (!(await this.#pipeline.catalogue.remove(id))) throw notFound('endpoint', id)
   }
 

@@ -1,5 +1,6 @@
-import type { RelayEndpoint } from '../core/endpoint.ts'
+import type { Endpoint, RelayEndpoint } from '../core/endpoint.ts'
 import { didYouMean } from '../core/spelling.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import type { FieldError } from './problem.ts'
 import type { Relays } from './relays.ts'
@@ -41,4 +42,11 @@ export function absence(
   if (link.routes.includes(route)) return null
   const routes = link.routes.length === 0 ? 'it has none' : `it has ${link.routes.join(', ')}`
   return `The hub of the relay ${name} has no route ${route} (${routes}): start it with --route ${route}=<url>.`
+}
+
+/** Why an endpoint cannot be deleted now; null: it can. Code that runs would go on without one, and get nothing. */
+export function deletionProblem(endpoint: Endpoint, dispatcher: Pick<Dispatcher, 'isServed'>): string | null {
+  if (endpoint.kind !== 'handler' || !dispatcher.isServed(endpoint.id)) return null
+  const { id, handler } = endpoint
+  return `The code of the handler ${handler} runs, and ${id} is its endpoint: stop the code first, or pause the endpoint.`
 }

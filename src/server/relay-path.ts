@@ -4,6 +4,7 @@ import { type RelayGate, relayPath } from '../transports/relay-gate.ts'
 import { bearerOf } from './auth.ts'
 import { rawAnswer, type Upgrades } from './listening.ts'
 import { Problem } from './problem.ts'
+import { relayKeyPrefix } from './relays.ts'
 import type { Api } from './route.ts'
 
 export type RelayPathParts = Readonly<{
@@ -15,8 +16,6 @@ export type RelayPathParts = Readonly<{
   now: () => number
 }>
 
-/** Keys of the API begin otherwise, and no hub comes in with one. */
-const hubKeyPrefix = 'phr_'
 const hubKeyLengthMax = 128
 const retryAfterSeconds = 5
 
@@ -37,7 +36,8 @@ export function openRelayPath({ find, gate, isStopping, log, now }: RelayPathPar
   const refusalOf = (key: string): keyof typeof refusals | Relay => {
     if (isStopping()) return 'stopping'
     if (key === '') return 'noKey'
-    if (!key.startsWith(hubKeyPrefix) || key.length > hubKeyLengthMax) return 'badKey'
+    // Keys of the API begin otherwise, and no hub comes in with one.
+    if (!key.startsWith(relayKeyPrefix) || key.length > hubKeyLengthMax) return 'badKey'
     return find(key) ?? 'badKey'
   }
   return {
@@ -63,7 +63,7 @@ export function relayPathRoute(api: Api): void {
     url: relayPath,
     name: 'connectHub',
     summary: 'Where a hub connects by WebSocket, with the key of its relay (docs/relay-protocol.md)',
-    tag: 'system',
+    tag: 'relays',
     role: null,
     responses: { 101: null },
     problems: ['unauthorized', 'upgrade_required', 'shutting_down'],

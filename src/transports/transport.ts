@@ -26,8 +26,11 @@ export interface AheadTransport extends Transport {
   /** How much more of this endpoint's lane may be sent ahead now. */
   roomAhead(endpoint: Endpoint): Readonly<{ count: number; bytes: number }>
 
-  /** Sends these in their order. `behind` is the delivery before the first of them, which was sent or sent ahead. */
-  sendAhead(parcels: readonly Parcel[], behind: string): void
+  /**
+   * Sends these in their order, as many as can be sent now; answers how many. `behind` is the delivery before the first
+   * of them, which was sent or sent ahead.
+   */
+  sendAhead(parcels: readonly Parcel[], behind: string): number
 
   /** The answers that came for what was sent ahead right behind this delivery, in order, up to the first that has none. Given once. */
   answersBehind(endpoint: Endpoint, deliveryId: string): readonly Answer[]

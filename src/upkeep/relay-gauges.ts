@@ -39,11 +39,12 @@ export function linkEvent({ connected, why }: Pick<RelayChanged, 'connected' | '
 }
 
 const endings: readonly (readonly [event: string, words: RegExp])[] = [
-  ['replaced', /replaced|another hub/i],
-  ['revoked', /revoked|deleted/i],
-  ['silent', /silent|silence|heard/i],
-  ['refused', /version|understood|malformed|protocol|hello|too large/i],
-  ['left', /drain|stop|restart|goes|going|said goodbye/i],
+  ['lost', /^the connection /i],
+  ['replaced', /another hub/i],
+  ['revoked', /revoked/i],
+  ['silent', /heard/i],
+  ['refused', /understood|version/i],
+  ['left', /stops|closed it/i],
 ]
 
 type Linked = Readonly<{ relay: KnownRelay; link: RelayLink }>

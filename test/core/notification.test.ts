@@ -6,6 +6,7 @@ import {
   endpointConcerned,
   gathered,
   isNews,
+  needsAttention,
   notificationOf,
   subjectOf,
 } from '../../src/core/notification.ts'
@@ -108,6 +109,14 @@ test('that a hub is away and that it is back are one subject, and only the chang
 test('an accepted event is no news', () => {
   const accepted: Notice = { kind: 'event.accepted', tenant: 'acme', eventId: 'evt_1', type: 'a', deliveries: 1 }
   assert.equal(told(accepted), null)
+})
+
+test('the end of a replay is good to know, everything else is to be looked after', () => {
+  const counts = { matched: 3, replayed: 2, failed: 1 }
+  const finished = told({ kind: 'replay.changed', tenant: null, replayId: 'rpl_1', status: 'finished', ...counts })
+  const dead = told(ended())
+  assert.ok(finished !== null && dead !== null)
+  assert.deepEqual([needsAttention(finished), needsAttention(dead)], [false, true])
 })
 
 test('dead letters of one endpoint are one subject; counts and reasons add up, the sample is the newest', () => {

@@ -283,23 +283,6 @@ describe('openPosthorn', () => {
     await assert.rejects(posthorn.endpoints.create({ url: 'x', retyr: 1 } as never), isInvalid(/did you mean retry\?/))
   })
 
-  test('makes and changes endpoints that lead to a relay by the rules of the API', async (t) => {
-    const posthorn = await posthornFor(t, { serve: { port: 0 } })
-    const { create, update } = {
-      create: (fields: object) => posthorn.endpoints.create({ kind: 'relay', relay: 'home', route: 'x', ...fields }),
-      update: (id: string, fields: object) => posthorn.endpoints.update(id, fields),
-    }
-    await assert.rejects(create({}), isInvalid(/relay is no relay of the tenant default/))
-    const relay = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"home"}' }
-    assert.equal((await fetch(`${posthorn.url}/v1/relays`, relay)).status, 201)
-    const made = await create({ types: ['x'] })
-    assert.deepEqual([made.kind, made.ordering, made.breaker], ['relay', 'endpoint', false])
-    assert.match(made.secret ?? '', /^whsec_/)
-    assert.equal('route' in made && made.route, 'x')
-    await assert.rejects(update(made.id, { relay: 'hone' }), isInvalid(/did you mean home\?/))
-    await assert.rejects(update(made.id, { url: 'http://127.0.0.1:9/' }), isInvalid(/url is not for relays/))
-  })
-
   test('listens only when it is asked to', async (t) => {
     const folder = await folderFor(t)
     const quiet = await folder.open()

@@ -1,8 +1,8 @@
 // Endpoints that lead to a route of a hub.
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, test } from 'node:test'
-import type { RelayLink } from '../../src/core/relay.ts'
-import { type Json, openServed, openServedParts, type Reply, type Served } from './served.ts'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { ScriptedHub } from '../support/scripted-hub.ts'
+import { type Json, openServed, type Reply, type Served } from './served.ts'
 
 let served: Served
 before(async () => {
@@ -129,42 +129,52 @@ describe('an endpoint of the kind relay', () => {
 })
 
 describe('a test of an endpoint of the kind relay', () => {
-  const links = new Map<string, RelayLink>()
-  let parts: Served
-  let relayId: string
+  let relay: Json
   let path: string
 
   before(async () => {
-    const gate = { admit() {}, linkOf: (id: string) => links.get(id) ?? null, revoke() {} }
-    parts = await openServedParts(() => ({ gate }))
-    relayId = (await parts.call('POST', '/v1/relays', { name: 'home' })).json.id
-    path = `/v1/endpoints/${(await parts.call('POST', '/v1/endpoints', behind)).json.id}/test`
+    relay = (await served.call('POST', '/v1/relays', { name: 'tested' })).json
+    path = `/v1/endpoints/${(await created({ relay: 'tested' })).id}/test`
   })
-  beforeEach(() => links.clear())
-  after(() => parts.stop())
 
-  const link: RelayLink = {
-    ...{ connectedAt: 0, software: 'posthorn/1', protocol: 1, routes: ['gitlab', 'stripe'] },
-    ...{ roundTripMs: null, lastAckAt: null, outstanding: 0 },
+  async function hubWith(t: TestContext, routes: string[]): Promise<ScriptedHub> {
+    const address = `${served.url.replace('http:', 'ws:')}/v1/relay`
+    const hub = await ScriptedHub.connect(address, { routes }, { headers: { authorization: `Bearer ${relay.key}` } })
+    t.after(async () => {
+      hub.ws.close()
+      await hub.closed
+    })
+    return hub
   }
 
   test('is refused at once while the hub is away', async () => {
-    const reply = await parts.call('POST', path)
+    const reply = await served.call('POST', path)
     assert.deepEqual([reply.status, reply.json.type], [409, 'urn:posthorn:problem:conflict'])
-    assert.equal(reply.json.detail, 'The hub of the relay home is not connected: start it with posthorn relay.')
+    assert.equal(reply.json.detail, 'The hub of the relay tested is not connected: start it with posthorn relay.')
   })
 
-  test('is refused when the hub has no such route, and tells which it has', async () => {
-    links.set(relayId, link)
-    const reply = await parts.call('POST', path)
+  test('is refused when the hub has no such route, and tells which it has', async (t) => {
+    await hubWith(t, ['gitlab', 'stripe'])
+    const reply = await served.call('POST', path)
     assert.equal(reply.status, 409)
     assert.match(reply.json.detail, /has no route github \(it has gitlab, stripe\): start it with --route github=<url>/)
   })
 
+  test('is one try by the hub, and tells what came of it', async (t) => {
+    const hub = await hubWith(t, ['github'])
+    const asked = served.call('POST', path, { type: 'github.push', data: { id: 1 } })
+    const deliver = await hub.next('deliver')
+    assert.equal(deliver.head.event.type, 'github.push')
+    hub.ack(deliver, { kind: 'answered', statusCode: 404, headers: {}, body: 'no such hook' })
+    const { json: attempt, status } = await asked
+    assert.equal(status, 200)
+    assert.deepEqual([attempt.outcome, attempt.statusCode, attempt.responseBody], ['permanent', 404, 'no such hook'])
+  })
+
   test('is refused when the relay was revoked', async () => {
-    assert.equal((await parts.call('DELETE', '/v1/relays/home')).status, 204)
-    const reply = await parts.call('POST', path)
+    assert.equal((await served.call('DELETE', '/v1/relays/tested')).status, 204)
+    const reply = await served.call('POST', path)
     assert.equal(reply.status, 409)
-    assert.match(reply.json.detail, /The relay home was revoked/)
+    assert.match(reply.json.detail, /The relay tested was revoked/)
   })
 })

@@ -1,11 +1,11 @@
 // The hubs that may connect: their keys, what is shown of them, and how they are shut out.
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, test } from 'node:test'
-import type { RelayLink } from '../../src/core/relay.ts'
+import { once } from 'node:events'
+import { after, before, describe, type TestContext, test } from 'node:test'
 import { Relays } from '../../src/server/relays.ts'
-import type { RelayGate } from '../../src/transports/relay-gate.ts'
+import { ScriptedHub } from '../support/scripted-hub.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
-import { type Json, openServed, openServedParts, type Served } from './served.ts'
+import { type Json, openServed, type Served } from './served.ts'
 
 const admin = { authorization: 'Bearer the-key-of-the-configuration' }
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
@@ -117,25 +117,29 @@ describe('the relays API', () => {
 
 describe('a relay', () => {
   let served: Served
-  let revoked: string[]
-  const links = new Map<string, RelayLink>()
-  const gate: RelayGate = {
-    admit: () => assert.fail('nobody connects here'),
-    linkOf: (id) => links.get(id) ?? null,
-    revoke: (id) => {
-      revoked.push(id)
-    },
-  }
   before(async () => {
-    served = await openServedParts(() => ({ gate }))
-  })
-  beforeEach(() => {
-    revoked = []
-    links.clear()
+    served = await openServed()
   })
   after(() => served.stop())
 
   const created = async (name: string): Promise<Json> => (await served.call('POST', '/v1/relays', { name })).json
+  const shownOf = async (id: string): Promise<Json> => (await served.call('GET', `/v1/relays/${id}`)).json
+
+  const address = () => `${served.url.replace('http:', 'ws:')}/v1/relay`
+
+  async function hubOf(t: TestContext, key: string): Promise<ScriptedHub> {
+    const hub = await ScriptedHub.connect(address(), { software: 'posthorn/1.2.0' }, { headers: bearer(key) })
+    t.after(() => hub.ws.terminate())
+    return hub
+  }
+
+  /** What somebody with this key is answered who wants to connect. */
+  async function refusalOf(key: string): Promise<number | undefined> {
+    const { ws } = new ScriptedHub(address(), { headers: bearer(key) })
+    const [, response] = await once(ws, 'unexpected-response')
+    ws.terminate()
+    return response.statusCode
+  }
 
   test('is shown as away, with what waits for it, while its hub is not connected', async () => {
     const { id } = await created('away')
@@ -149,7 +153,7 @@ describe('a relay', () => {
     await send(2)
     await send(3)
     const { receivedAt } = (await served.call('GET', `/v1/events/${first.json.id}`)).json
-    const shown = (await served.call('GET', `/v1/relays/${id}`)).json
+    const shown = await shownOf(id)
     assert.deepEqual(
       { ...shown, createdAt: '' },
       {
@@ -165,43 +169,57 @@ describe('a relay', () => {
     )
   })
 
-  test('is shown with its link while its hub is connected', async () => {
-    const { id } = await created('here')
-    const connectedAt = Date.parse('2026-01-31T12:00:00.000Z')
-    const link = { software: 'posthorn/1.2.0', protocol: 1, routes: ['github'], roundTripMs: 12, outstanding: 3 }
-    links.set(id, { ...link, connectedAt, lastAckAt: connectedAt + 1_000 })
-    const { connected, since, version, protocol, routes, roundTripMs, lastAckAt, queued, oldestAt } = (
-      await served.call('GET', '/v1/relays/here')
-    ).json
-    assert.deepEqual([connected, since, version, protocol], [true, '2026-01-31T12:00:00.000Z', 'posthorn/1.2.0', 1])
-    assert.deepEqual([routes, roundTripMs, lastAckAt], [['github'], 12, '2026-01-31T12:00:01.000Z'])
+  test('is shown with its link while its hub is connected', async (t) => {
+    const { id, key, createdAt } = await created('here')
+    await hubOf(t, key)
+    const { connected, since, version, protocol, routes, queued, oldestAt } = await shownOf(id)
+    assert.deepEqual([connected, version, protocol, routes], [true, 'posthorn/1.2.0', 1, ['github']])
+    assert.ok(since >= createdAt)
     assert.deepEqual([queued, oldestAt], [0, null])
   })
 
-  test('is gone when it is revoked, its link is cut, and its endpoints stay', async () => {
-    const { id } = await created('leaving')
+  test('tells when its hub answered last, and that nothing waits any more', async (t) => {
+    const { id, key } = await created('busy')
+    await served.call('POST', '/v1/endpoints', { kind: 'relay', relay: 'busy', route: 'github', types: ['busy'] })
+    await served.call('POST', '/v1/events', { type: 'busy', data: 1 })
+    const waiting = await shownOf(id)
+    assert.deepEqual([waiting.queued, waiting.lastAckAt], [1, null])
+    const hub = await hubOf(t, key)
+    hub.ack(await hub.next('deliver'))
+    await hub.settled()
+    const { queued, lastAckAt, since } = await shownOf(id)
+    assert.equal(queued, 0)
+    assert.ok(lastAckAt >= since)
+  })
+
+  test('is gone when it is revoked, its hub is cut off and stays out, and its endpoints stay', async (t) => {
+    const { id, key } = await created('leaving')
     const body = { kind: 'relay', relay: 'leaving', route: 'github', types: ['nothing'] }
     const endpoint = (await served.call('POST', '/v1/endpoints', body)).json
+    const hub = await hubOf(t, key)
     assert.equal((await served.call('DELETE', '/v1/relays/leaving')).status, 204)
-    assert.deepEqual(revoked, [id])
+    assert.equal((await hub.closed).code, 4401)
+    assert.equal(await refusalOf(key), 401)
     assert.equal((await served.call('GET', `/v1/relays/${id}`)).status, 404)
     assert.equal((await served.call('DELETE', `/v1/relays/${id}`)).status, 404)
     const left = (await served.call('GET', `/v1/endpoints/${endpoint.id}`)).json
     assert.deepEqual([left.relay, left.status], ['leaving', 'active'])
     const { id: successor } = await created('leaving')
-    const { endpoints } = (await served.call('GET', `/v1/relays/${successor}`)).json
-    assert.deepEqual(endpoints, [endpoint.id])
+    assert.deepEqual((await shownOf(successor)).endpoints, [endpoint.id])
   })
 
-  test('gets a new key, and the link with the old one is cut', async () => {
+  test('lets its hub in with a new key, and cuts off the one with the old', async (t) => {
     const { id, key } = await created('renewed')
+    const old = await hubOf(t, key)
     const reply = await served.call('POST', '/v1/relays/renewed/rotate-key')
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.headers.get('cache-control'), 'no-store')
     assert.equal(reply.json.id, id)
     assert.match(reply.json.key, /^phr_[\w-]{43}$/)
-    assert.notEqual(reply.json.key, key)
-    assert.deepEqual(revoked, [id])
+    assert.equal((await old.closed).code, 4401)
+    assert.equal(await refusalOf(key), 401)
+    await hubOf(t, reply.json.key)
+    assert.equal((await shownOf(id)).connected, true)
   })
 })
 

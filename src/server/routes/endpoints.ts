@@ -6,7 +6,7 @@ import { type Endpoint, endpointKinds, endpointStatuses } from '../../core/endpo
 import { attemptAnswer, endpointAnswer, endpointWithSecret, pageOf, secretAnswer } from '../answers.ts'
 import { changedEndpoint, changeProblems, endpointSchemas, newEndpoint, rotationSchema } from '../endpoint-schema.ts'
 import { endpointShown } from '../endpoint-shown.ts'
-import { absence, targetProblems } from '../endpoint-target.ts'
+import { absence, deletionProblem, targetProblems } from '../endpoint-target.ts'
 import { readMembers } from '../json.ts'
 import { idPaging, pageById } from '../paging.ts'
 import { notFound, Problem, validationProblem } from '../problem.ts'
@@ -89,8 +89,10 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     name: 'deleteEndpoint',
     summary: 'Delete it; what waits for it fails with reason endpoint_deleted',
     responses: { 204: null },
+    problems: ['conflict'],
     handler: async ({ scope, params: { id } }) => {
-      known(parts, scope, id)
+      const problem = deletionProblem(known(parts, scope, id), parts.dispatcher)
+      if (problem !== null) throw new Problem('conflict', problem)
       if (!(await catalogue.remove(id))) throw notFound('endpoint', id)
     },
   })

@@ -27,7 +27,10 @@ const relayAnswer = z
     routes: z.array(z.string()).nullable().meta({ description: 'What the hub can reach.' }),
     roundTripMs: z.number().min(0).nullable().meta({ description: 'null as well until it is measured.' }),
     lastAckAt: instantShown.nullable().meta({ description: 'The last answer of the hub on this link.' }),
-    queued: z.int().min(0).meta({ description: 'Deliveries that wait at its endpoints, counted every 10 s at most.' }),
+    queued: z
+      .int()
+      .min(0)
+      .meta({ description: 'Deliveries that wait at its endpoints; where there are very many, as of up to 10 s ago.' }),
     oldestAt: instantShown.nullable().meta({ description: 'When the oldest of these was received.' }),
     endpoints: z.array(idShown('ep')),
   })
@@ -109,7 +112,7 @@ function readRoutes(api: Api, parts: RelayParts): void {
       const { tenant } = scope.filter(query.tenant)
       const matching = relays.list().filter((relay) => tenant === undefined || relay.tenant === tenant)
       const page = pageById(matching, query)
-      return { items: shown(parts, page.items, await stats.read()), next: page.next }
+      return { items: shown(parts, page.items, await stats.readFresh()), next: page.next }
     },
   })
 
@@ -121,7 +124,7 @@ function readRoutes(api: Api, parts: RelayParts): void {
     summary: 'A relay: whether its hub is connected, and what waits for it',
     role: 'read',
     responses: { 200: relayAnswer },
-    handler: async ({ scope, params: { id } }) => shown(parts, [known(relays, scope, id)], await stats.read())[0],
+    handler: async ({ scope, params: { id } }) => shown(parts, [known(relays, scope, id)], await stats.readFresh())[0],
   })
 }
 

@@ -6,6 +6,7 @@ import type { Report } from '../../core/outcome.ts'
 import { linkLost } from '../../core/relay.ts'
 import type { Answer } from '../transport.ts'
 import { deliverFrame, rulesOf } from './deliver-frame.ts'
+import { keptOf } from './hub-report.ts'
 import { type Frame, Outstanding } from './outstanding.ts'
 import type { Ack, Credit, Hello, ToHub } from './protocol.ts'
 import { interrupted, type RelayParcel, RelayTry } from './relay-try.ts'
@@ -48,7 +49,13 @@ export class HubWork {
   }
 
   serves({ route }: RelayEndpoint): boolean {
-    return !this.#isStopped && this.#routes.has(route)
+    return !this.#isStopped && this.#isOpen && this.#routes.has(route)
+  }
+
+  /** A hub that has said goodbye reads nothing any more, though its connection is there a while longer. */
+  get #isOpen(): boolean {
+    const { ws } = this.#parts.wire
+    return ws.readyState === ws.OPEN
   }
 
   /** Nothing more begins. What the hub has is still waited for. */
@@ -112,7 +119,7 @@ export class HubWork {
   }
 
   #mayWrite(bytes: number): boolean {
-    if (!this.#outstanding.fits(bytes)) return false
+    if (!this.#isOpen || !this.#outstanding.fits(bytes)) return false
     return this.#outstanding.count === 0 || this.#parts.wire.ws.bufferedAmount < unsentBytesMax
   }
 
@@ -156,12 +163,13 @@ export class HubWork {
   }
 
   /** As many as fit. Behind something that the hub does not have, or not any more, it would only return them. */
-  sendAhead(parcels: readonly RelayParcel[], behind: string): void {
+  sendAhead(parcels: readonly RelayParcel[], behind: string): number {
     const [first] = parcels
-    if (first === undefined || !this.#outstanding.knows(first.endpoint.id, behind)) return
+    if (first === undefined || !this.#outstanding.knows(first.endpoint.id, behind)) return 0
     const { socket } = this.#parts.wire
     socket.cork()
     let before = behind
+    let sent = 0
     for (const parcel of parcels) {
       const room = this.room(parcel.endpoint)
       const { length } = parcel.event.body
@@ -171,8 +179,10 @@ export class HubWork {
       this.#write(frame, parcel.endpoint)
       this.#outstanding.add(frameOf(parcel, { behind: before, attempt: null }))
       before = parcel.deliveryId
+      sent += 1
     }
     socket.uncork()
+    return sent
   }
 
   answersBehind(deliveryId: string): readonly Answer[] {
@@ -186,13 +196,15 @@ export class HubWork {
   // ── What the hub says ───────────────────────────────────────────────────────────────────────────────────────────
 
   /** Answers whether somebody wanted to know. */
-  acked({ delivery, bornAt, report, tookMs }: Ack): boolean {
+  acked(ack: Ack): boolean {
+    const { delivery, bornAt } = ack
     const frame = this.#outstanding.acked(delivery, bornAt)
     if (frame === null) return false
-    if (frame.standing === 'ahead') frame.answer = { deliveryId: delivery, report, tookMs }
+    const kept = keptOf(ack)
+    if (frame.standing === 'ahead') frame.answer = { deliveryId: delivery, ...kept }
     const { attempt } = frame
     if (attempt === null || attempt.isOver) return frame.standing !== 'turn'
-    if (attempt.parcel.bornAt === bornAt) attempt.end(report)
+    if (attempt.parcel.bornAt === bornAt) attempt.end(kept.report)
     else this.#begin(attempt)
     return true
   }

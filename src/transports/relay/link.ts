@@ -69,7 +69,7 @@ export class Link {
   #roundTripMs: number | null = null
   #lastAckAt: number | null = null
   #strange = 0
-  #strangeToldAt = 0
+  #strangeToldAt = Number.NEGATIVE_INFINITY
 
   constructor(relay: Relay, ws: WebSocket, socket: Duplex, parts: LinkParts) {
     this.relay = relay

@@ -183,10 +183,11 @@ export class RelayTransport implements AheadTransport, RelayGate {
     return room === undefined ? noRoom : { count: room.frames, bytes: room.bytes }
   }
 
-  sendAhead(parcels: readonly Parcel[], behind: string): void {
+  sendAhead(parcels: readonly Parcel[], behind: string): number {
     const ours = parcels.filter(isForRelay)
     const [first] = ours
-    if (first !== undefined) this.#workFor(first.endpoint)?.sendAhead(ours, behind)
+    if (first === undefined) return 0
+    return this.#workFor(first.endpoint)?.sendAhead(ours, behind) ?? 0
   }
 
   answersBehind(endpoint: Endpoint, deliveryId: string): readonly Answer[] {
