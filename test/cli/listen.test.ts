@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { Webhook } from 'standardwebhooks'
-import { hasScript, type Options, type Running, start, startOnTerminal } from './command.ts'
+import { hasScript, type Running, start, startOnTerminal } from './command.ts'
 import { folderFor, type Server, serverFor, sinkFor } from './server.ts'
 
 const noTerminal = hasScript ? false : 'the command `script` is not installed'
@@ -183,8 +183,9 @@ describe('posthorn listen on a terminal', { skip: noTerminal }, () => {
   })
 })
 
-function listenFor(t: TestContext, server: Server, flags: readonly string[], options: Options = {}): Running {
-  const listen = start(['listen', ...flags], { ...options, env: { POSTHORN_URL: server.url, ...options.env } })
+function listenFor(t: TestContext, server: Server, flags: readonly string[]): Running {
+  // One that is killed leaves its memory where temporary files are.
+  const listen = start(['listen', ...flags], { env: { POSTHORN_URL: server.url, TMPDIR: folderFor(t) } })
   t.after(() => listen.stop('SIGKILL'))
   return listen
 }
