@@ -102,6 +102,8 @@ describe('a link ends', () => {
       }),
     ],
     ['a binary message', new Uint8Array([0, 0, 0, 1])],
+    ['a name that has no room in the reason of a close', ackWith('語'.repeat(200))],
+    ['a name that has no end', ackWith('x'.repeat(99_999))],
   ]
   for (const [what, data] of garbage) {
     test(`at garbage: ${what}`, async (t) => {
@@ -326,3 +328,9 @@ describe('when the edge stops', () => {
     await ended
   })
 })
+
+/** All of it is right but one header. */
+function ackWith(headerName: string): string {
+  const report = { kind: 'answered', statusCode: 200, headers: { [headerName]: 1 }, body: '' }
+  return JSON.stringify({ kind: 'ack', delivery: 'x', bornAt: 1, report, tookMs: 1 })
+}

@@ -130,6 +130,15 @@ export const closeCodes = {
   version: 4426,
 } as const
 
+/** What a WebSocket takes as the reason of a close, in bytes. */
+const reasonBytesMax = 123
+
+/** As much of it as fits. Whoever hands over more gets no close but an exception. */
+export function closeReason(text: string): string {
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(reasonBytesMax))
+  return text.slice(0, read)
+}
+
 /** `unknown`: a kind of a newer version, or nothing that can be understood; `problem` says which. */
 export type Read<T> = T | Readonly<{ kind: 'unknown'; name: string }> | Readonly<{ kind: 'malformed'; problem: string }>
 
@@ -187,9 +196,13 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Names are the other side's, and as long as it likes. */
+const placeLengthMax = 200
+
 function firstIssue(error: z.ZodError): string {
   const [issue] = error.issues
-  return issue === undefined ? 'it cannot be read' : `${issue.path.join('.') || 'message'}: ${issue.message}`
+  if (issue === undefined) return 'it cannot be read'
+  return `${issue.path.join('.').slice(0, placeLengthMax).toWellFormed() || 'message'}: ${issue.message}`
 }
 
 /** What a hub may report is what an edge can take for its own: never that it interrupted a try or ran code. */
