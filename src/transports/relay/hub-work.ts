@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws'
 import { formatDuration } from '../../core/duration.ts'
 import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
-import { linkLost } from '../../core/relay.ts'
+import { linkLost, noAck } from '../../core/relay.ts'
 import type { Answer } from '../transport.ts'
 import { deliverFrame, rulesOf } from './deliver-frame.ts'
 import { keptOf } from './hub-report.ts'
@@ -150,7 +150,7 @@ export class HubWork {
     const waitMs = attempt.parcel.endpoint.timeoutMs + this.#parts.waits.ackGraceMs
     attempt.endAfter(waitMs, () => {
       const message = `the hub ${this.#parts.relay} did not answer within ${formatDuration(waitMs)}`
-      return { kind: 'unreachable', code: 'NO_ACK', message }
+      return { kind: 'unreachable', code: noAck, message }
     })
   }
 
