@@ -8,6 +8,7 @@ import { HubWork } from './hub-work.ts'
 import {
   type Ack,
   closeCodes,
+  closeReason,
   encode,
   type FromHub,
   type Hello,
@@ -51,7 +52,6 @@ export const endings = {
 const unreadBytesMax = 1024 * 1024
 /** Answers that fit nothing are told of this seldom. */
 const strangeEveryMs = 60_000
-const reasonLengthMax = 120
 const notText = { kind: 'malformed', problem: 'a hub sends texts only' } as const
 
 /** One hub that is connected: its WebSocket, and what is between upgrade and end. */
@@ -123,7 +123,7 @@ export class Link {
 
   close(code: number, why: string): void {
     this.#over(why)
-    this.#ws.close(code, why.slice(0, reasonLengthMax))
+    this.#ws.close(code, closeReason(why))
   }
 
   /** For a peer that does not listen. */

@@ -119,7 +119,7 @@ const deliverHead = z.object({
 export type DeliverHead = z.output<typeof deliverHead>
 export type Deliver = Readonly<{ head: DeliverHead; body: Uint8Array }>
 
-/** Why a link was closed, as WebSocket close codes. Hubs come back by themselves but after `replaced` and `revoked`. */
+/** Why a link was closed, as WebSocket close codes. Hubs stay away after `revoked`, `replaced` and `version`. */
 export const closeCodes = {
   goingAway: 1001,
   restarting: 1012,
@@ -130,7 +130,16 @@ export const closeCodes = {
   version: 4426,
 } as const
 
-/** `unknown`: a kind of a newer version, or nothing that can be understood; `problem` says which. */
+/** WebSocket has no room for more, and throws at it. */
+const reasonBytesMax = 123
+
+/** As much of a text as goes into a closing frame. Names that the other side has chosen can be in it. */
+export function closeReason(text: string): string {
+  // A character that would be cut in two is left out.
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, reasonBytesMax), { stream: true })
+}
+
+/** `unknown`: of a kind that a newer version has. `malformed`: nothing that can be understood; `problem` says why. */
 export type Read<T> = T | Readonly<{ kind: 'unknown'; name: string }> | Readonly<{ kind: 'malformed'; problem: string }>
 
 export function encode(message: FromHub | ToHub): string {
@@ -187,9 +196,13 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Paths have names in them that the other side has chosen. */
+const problemLengthMax = 300
+
 function firstIssue(error: z.ZodError): string {
   const [issue] = error.issues
-  return issue === undefined ? 'it cannot be read' : `${issue.path.join('.') || 'message'}: ${issue.message}`
+  if (issue === undefined) return 'it cannot be read'
+  return `${issue.path.join('.') || 'message'}: ${issue.message}`.slice(0, problemLengthMax).toWellFormed()
 }
 
 /** What a hub may report is what an edge can take for its own: never that it interrupted a try or ran code. */
