@@ -22,7 +22,9 @@ function record<T>(model: { [Name in keyof T]: fc.Arbitrary<T[Name]> }): fc.Arbi
 /** Any text at all, halves of surrogate pairs included. */
 const text = (maxLength: number) => fc.string({ unit: 'binary', maxLength })
 const id = text(64)
-const headers = fc.dictionary(text(256), text(200), { maxKeys: 5, noNullPrototype: true })
+/** Zod leaves `__proto__` out of what it reads: a header of that name does not arrive, which nobody misses. */
+const headerName = text(256).filter((name) => name !== '__proto__')
+const headers = fc.dictionary(headerName, text(200), { maxKeys: 5, noNullPrototype: true })
 const problem = { code: text(64), message: text(1_024) }
 
 const report = fc.oneof(
