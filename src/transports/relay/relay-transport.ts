@@ -10,7 +10,7 @@ import type { RelayGate } from '../relay-gate.ts'
 import type { AheadTransport, Answer, Parcel } from '../transport.ts'
 import type { HubWork } from './hub-work.ts'
 import { endings, Link, type LinkParts } from './link.ts'
-import { closeCodes } from './protocol.ts'
+import { closeCodes, hubMessageBytesMax } from './protocol.ts'
 import { interrupted, type RelayParcel } from './relay-try.ts'
 import { type Timings, timings } from './timings.ts'
 
@@ -27,8 +27,6 @@ export type RelayTransportParts = Readonly<{
   versionMin?: number
 }>
 
-/** What a hub may send at once: answers are small. */
-const messageBytesMax = 256 * 1024
 const compressedBytesMin = 1_024
 const compressionsMax = 4
 
@@ -250,7 +248,7 @@ function openServer({ closeMsMax: closeTimeout }: Timings): WebSocketServer {
     clientTracking: false,
     // Answered by the link, which looks at what it holds for a hub that does not read.
     autoPong: false,
-    maxPayload: messageBytesMax,
+    maxPayload: hubMessageBytesMax,
     closeTimeout,
     // Only with hubs that ask for it, and without a window that is kept between messages.
     perMessageDeflate: {
