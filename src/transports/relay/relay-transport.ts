@@ -4,7 +4,7 @@ import { type ServerOptions, WebSocketServer } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
-import type { Relay, RelayLink } from '../../core/relay.ts'
+import { fullRelayName, type Relay, type RelayLink } from '../../core/relay.ts'
 import type { Logger } from '../../log.ts'
 import type { RelayGate } from '../relay-gate.ts'
 import type { AheadTransport, Answer, Parcel } from '../transport.ts'
@@ -112,7 +112,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
     if (older !== undefined && older.session === link.session) older.terminate()
     else older?.end(endings.replaced)
     this.#up.set(relay.id, link)
-    this.#byName.set(nameKey(relay.tenant, relay.name), link)
+    this.#byName.set(fullRelayName(relay.tenant, relay.name), link)
     const { id: relayId, name, tenant } = relay
     const { software, protocol } = link.facts ?? {}
     this.#parts.log.info({ relayId, relay: name, tenant, software, protocol }, 'relay.connected')
@@ -125,7 +125,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
     if (this.#early.get(relay.id) === link) this.#early.delete(relay.id)
     if (this.#up.get(relay.id) !== link) return
     this.#up.delete(relay.id)
-    this.#byName.delete(nameKey(relay.tenant, relay.name))
+    this.#byName.delete(fullRelayName(relay.tenant, relay.name))
     this.#parts.onLink({ relay, connected: false, why })
     this.#tellServing(relay)
   }
@@ -154,7 +154,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
 
   serves(endpoint: Endpoint): boolean {
     if (endpoint.kind !== 'relay') return false
-    const name = nameKey(endpoint.tenant, endpoint.relay)
+    const name = fullRelayName(endpoint.tenant, endpoint.relay)
     const askers = this.#askers.get(name)
     if (askers === undefined) this.#askers.set(name, new Set([endpoint.id]))
     else askers.add(endpoint.id)
@@ -202,13 +202,13 @@ export class RelayTransport implements AheadTransport, RelayGate {
   }
 
   #workFor({ tenant, relay }: RelayEndpoint): HubWork | null {
-    return this.#byName.get(nameKey(tenant, relay))?.work ?? null
+    return this.#byName.get(fullRelayName(tenant, relay))?.work ?? null
   }
 
   /** Whoever still wants to know asks again when it is told. */
   #tellServing({ tenant, name }: Relay): void {
     if (this.#servingListeners.size === 0) return
-    const key = nameKey(tenant, name)
+    const key = fullRelayName(tenant, name)
     const askers = this.#askers.get(key) ?? []
     this.#askers.delete(key)
     for (const endpointId of askers) for (const listener of this.#servingListeners) listener(endpointId)
@@ -263,9 +263,4 @@ function openServer({ closeMsMax: closeTimeout }: Timings): WebSocketServer {
 
 function isForRelay(parcel: Parcel): parcel is RelayParcel {
   return parcel.endpoint.kind === 'relay'
-}
-
-/** Names have no spaces, so that no two pairs look the same. */
-function nameKey(tenant: string, name: string): string {
-  return `${name} ${tenant}`
 }
