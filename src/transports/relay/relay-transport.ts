@@ -1,5 +1,3 @@
-import type { IncomingMessage } from 'node:http'
-import type { Duplex } from 'node:stream'
 import { type ServerOptions, WebSocketServer } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
@@ -81,10 +79,6 @@ export class RelayTransport implements AheadTransport, RelayGate {
       socket.destroy()
       return
     }
-    this.#upgrade(request, socket, head, relay)
-  }
-
-  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, relay: Relay): void {
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       this.#early.get(relay.id)?.end(endings.replaced)
       const link = new Link(relay, ws, socket, this.#linkParts)
@@ -166,9 +160,9 @@ export class RelayTransport implements AheadTransport, RelayGate {
   }
 
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
-    const work = isForRelay(parcel) ? this.#workFor(parcel.endpoint) : null
-    if (work === null || !isForRelay(parcel) || signal.aborted) return Promise.resolve(nobody)
-    if (!work.serves(parcel.endpoint)) return Promise.resolve(nobody)
+    if (!isForRelay(parcel) || signal.aborted) return Promise.resolve(nobody)
+    const work = this.#workFor(parcel.endpoint)
+    if (work === null || !work.serves(parcel.endpoint)) return Promise.resolve(nobody)
     const report = work.deliver(parcel, signal)
     this.#underway.add(report)
     report.then(() => this.#underway.delete(report))
