@@ -12,6 +12,7 @@ import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
 import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
+import { warnOfRoute } from './route-warning.ts'
 import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -45,6 +46,7 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
     const secret = await secretFrom(terminal, flags.secret)
     const endpoint = rowOf(await client().post('/v1/endpoints', { ...target, ...endpointBody(flags), ...secret }))
     printItem(terminal, flags.output, endpoint)
+    await warnOfRoute(terminal, client(), endpoint)
   })
 }
 
@@ -102,7 +104,9 @@ function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
   withFormat(withEndpointFlags(update)).action(async (id: string, flags: EndpointFlags & Output & { url?: string }) => {
     const body = { ...(flags.url !== undefined && { url: flags.url }), ...endpointBody(flags) }
     if (Object.keys(body).length === 0) throw new UsageError('Nothing to change was named; see --help.')
-    printItem(terminal, flags.output, rowOf(await client().json('PATCH', pathOf(id), { body })))
+    const endpoint = rowOf(await client().json('PATCH', pathOf(id), { body }))
+    printItem(terminal, flags.output, endpoint)
+    if (flags.relay !== undefined || flags.route !== undefined) await warnOfRoute(terminal, client(), endpoint)
   })
 }
 

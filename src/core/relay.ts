@@ -23,6 +23,11 @@ export type RelayLink = Readonly<{
   outstanding: number
 }>
 
+/** Whether the hub is there and cannot take what is for this route. One that is away may have it when it comes. */
+export function lacksRoute(link: RelayLink | null, route: string): boolean {
+  return link !== null && !link.routes.includes(route)
+}
+
 /**
  * The link was lost after a delivery had been written to it. The code stands at the beginning of the delivery's
  * `lastError`: when the hub is back, the wait of those that carry it is over.

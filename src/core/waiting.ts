@@ -3,7 +3,7 @@ import type { Delivery } from './delivery.ts'
 import type { Endpoint } from './endpoint.ts'
 
 export const waits = [
-  ...(['all_paused', 'paused', 'disabled', 'handler', 'hub'] as const),
+  ...(['all_paused', 'paused', 'disabled', 'handler', 'hub', 'route'] as const),
   ...(['backoff', 'hold', 'breaker', 'lane'] as const),
 ]
 /** What a delivery waits for before it is tried. */
@@ -13,6 +13,8 @@ export type Surroundings = Readonly<{
   endpoint: Endpoint
   /** Whether there is somebody who could take it. */
   served: boolean
+  /** Whether its hub is there, and does not have its route: no waiting will help. */
+  lacksRoute: boolean
   allPaused: boolean
   breaker: Breaker
   heldUntil: number | null
@@ -25,10 +27,11 @@ export type Surroundings = Readonly<{
  */
 export function waitsFor(delivery: Delivery, surroundings: Surroundings): WaitsFor | null {
   if (delivery.status !== 'pending') return null
-  const { endpoint, allPaused, served } = surroundings
+  const { endpoint, allPaused, served, lacksRoute } = surroundings
   if (allPaused) return 'all_paused'
   if (endpoint.status !== 'active') return endpoint.status
-  if (!served && endpoint.kind !== 'http') return endpoint.kind === 'handler' ? 'handler' : 'hub'
+  if (!served && endpoint.kind === 'handler') return 'handler'
+  if (!served && endpoint.kind === 'relay') return lacksRoute ? 'route' : 'hub'
   return waitsForTime(delivery.dueAt, surroundings)
 }
 

@@ -11,6 +11,7 @@ import { BacklogWatch } from './backlog-watch.ts'
 import type { Metrics } from './metrics.ts'
 import { Notifications } from './notifications.ts'
 import { RelayWatch } from './relay-watch.ts'
+import { RouteWatch } from './route-watch.ts'
 import { Stats } from './stats.ts'
 import { openTraces } from './traces.ts'
 import { Upkeep, type UpkeepSettings } from './upkeep.ts'
@@ -55,6 +56,8 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const watch = new BacklogWatch({ stats, log, max: settings.backlogMax, tenant: defaultTenant, tell })
   const awayMs = settings.relayAwayMs
   const relayWatch = new RelayWatch({ store, stats, endpoints, linkOf, notices, clock, log, awayMs, tell })
+  const endpointOf = (id: string) => catalogue.get(id)
+  const routeWatch = new RouteWatch({ endpoints, endpointOf, linkOf, notices, log })
   upkeep.onRun(metrics.upkeepDone)
   notifications.subscribe(({ type }) => metrics.notified(type))
   metrics.watchOperating({
@@ -77,6 +80,7 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
     stats,
     async stop() {
       watch.stop()
+      routeWatch.stop()
       await relayWatch.stop()
       await upkeep.stop()
       await notifications.stop()

@@ -27,6 +27,26 @@ describe('posthorn relay', () => {
     assert.ok(!ended.stderr.includes(key), 'the key is in no line')
   })
 
+  test('warns who makes an endpoint for a route that it does not have, and does it all the same', async (t) => {
+    const { server, key, folder } = await edgeFor(t)
+    const endpoint = (verb: string[], route: string) =>
+      server.cli(['endpoints', ...verb, '--relay', 'home', '--route', route, '-o', 'json'])
+    assert.equal((await endpoint(['create'], 'early')).stderr, '', 'nobody knows yet what the hub will have')
+    const routes = ['--route', 'shop=http://127.0.0.1:9/', '--route', 'mail=http://127.0.0.1:9/']
+    const hub = hubFor(t, server, folder, ['--key', key, ...routes])
+    await hub.line(/^connected to/)
+    const made = await endpoint(['create'], 'schop')
+    assert.equal(made.code, 0)
+    assert.match(
+      made.stderr,
+      /^warning: the hub of the relay home .* no route schop \(it has shop, mail\).*--route schop=/,
+    )
+    const { id } = JSON.parse(made.stdout)
+    assert.match((await endpoint(['update', id], 'shoop')).stderr, /no route shoop/)
+    assert.equal((await endpoint(['update', id], 'shop')).stderr, '')
+    assert.equal((await hub.stop()).code, 0)
+  })
+
   test('takes all of it from a file', async (t) => {
     const { server, key, folder } = await edgeFor(t)
     const sink = await sinkFor(t)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { fullRelayName, linkLost, relayNameProblem } from '../../src/core/relay.ts'
+import { fullRelayName, lacksRoute, linkLost, relayNameProblem } from '../../src/core/relay.ts'
 
 test('a name is lower-case letters and digits, with . _ - between them, up to 64 characters', () => {
   const good = ['a', '0', 'home', 'home-2', 'rack.7_b', 'a--b', '1.2.3', 'a'.repeat(64)]
@@ -53,4 +53,12 @@ test('relays of one name in two tenants are told apart, whatever the tenants are
       assert.equal(fullRelayName(tenant, one) === fullRelayName(other, two), tenant === other && one === two)
     }),
   )
+})
+
+test('a hub lacks a route only while it is there', () => {
+  const facts = { connectedAt: 1, software: 'posthorn/1.2.0', protocol: 1, roundTripMs: null, lastAckAt: null }
+  const link = { ...facts, routes: ['github'], outstanding: 0 }
+  assert.equal(lacksRoute(link, 'shop'), true)
+  assert.equal(lacksRoute(link, 'github'), false)
+  assert.equal(lacksRoute(null, 'shop'), false)
 })

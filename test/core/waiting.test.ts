@@ -12,7 +12,7 @@ const pending = (dueAt: number | null): Pending => ({ ...facts, status: 'pending
 const { url: _, forwardHeaders: __, disableAfterMs: ___, ...rules } = anEndpoint({ breaker: null })
 const relayed = { ...rules, kind: 'relay', relay: 'home', route: 'github' } as const
 const usual: Surroundings = {
-  ...{ endpoint: anEndpoint(), served: true, allPaused: false },
+  ...{ endpoint: anEndpoint(), served: true, lacksRoute: false, allPaused: false },
   ...{ breaker: closedBreaker, heldUntil: null, now: t0 },
 }
 const open: Breaker = { state: 'open', openedAt: t0, until: t0 + 50 }
@@ -31,6 +31,7 @@ test('every reason to wait has its word', () => {
     ['disabled', null, { endpoint: anEndpoint({ status: 'disabled' }), breaker: open }],
     ['handler', t0 + 9, { endpoint: aHandler(), served: false }],
     ['hub', null, { endpoint: relayed, served: false }],
+    ['route', null, { endpoint: relayed, served: false, lacksRoute: true }],
     ['backoff', t0 + 9, {}],
     ['hold', t0, { heldUntil: t0 + 9 }],
     ['breaker', t0, { breaker: open }],

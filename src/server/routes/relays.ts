@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { fullRelayName, type Relay, type RelayLink, relayKeyPattern } from '../../core/relay.ts'
+import type { RelayEndpoint } from '../../core/endpoint.ts'
+import { fullRelayName, lacksRoute, type Relay, type RelayLink, relayKeyPattern } from '../../core/relay.ts'
 import type { StoreStats } from '../../store/upkeep-store.ts'
 import { idShown, instantShown, pageOf } from '../answers.ts'
 import { idPaging, pageById } from '../paging.ts'
@@ -25,6 +26,10 @@ const relayAnswer = z
     version: z.string().nullable().meta({ description: 'The software of the hub.' }),
     protocol: z.int().nullable(),
     routes: z.array(z.string()).nullable().meta({ description: 'What the hub can reach.' }),
+    missingRoutes: z
+      .array(z.string())
+      .nullable()
+      .meta({ description: 'What active endpoints name and the hub does not have: deliveries for these wait.' }),
     roundTripMs: z.number().min(0).nullable().meta({ description: 'null as well until it is measured.' }),
     lastAckAt: instantShown.nullable().meta({ description: 'The last answer of the hub on this link.' }),
     queued: z
@@ -151,19 +156,24 @@ function shown({ gate, catalogue }: RelayParts, relays: readonly Relay[], { back
     ({ tenant, relay }) => fullRelayName(tenant, relay),
   )
   return relays.map((relay) => {
-    const endpoints = (leading.get(fullRelayName(relay.tenant, relay.name)) ?? []).map(({ id }) => id)
+    const led = leading.get(fullRelayName(relay.tenant, relay.name)) ?? []
+    const endpoints = led.map(({ id }) => id)
     const backlogs = endpoints.flatMap((id) => waiting.get(id) ?? [])
-    return { ...factsShown(relay), ...linkShown(gate.linkOf(relay.id)), ...backlogShown(backlogs), endpoints }
+    return { ...factsShown(relay), ...linkShown(gate.linkOf(relay.id), led), ...backlogShown(backlogs), endpoints }
   })
 }
 
-function linkShown(link: RelayLink | null) {
+function linkShown(link: RelayLink | null, endpoints: readonly RelayEndpoint[]) {
+  const missing = endpoints.flatMap(({ status, route }) =>
+    status === 'active' && lacksRoute(link, route) ? [route] : [],
+  )
   return {
     connected: link !== null,
     since: instant(link?.connectedAt ?? null),
     version: link?.software ?? null,
     protocol: link?.protocol ?? null,
     routes: link?.routes ?? null,
+    missingRoutes: link === null ? null : [...new Set(missing)],
     roundTripMs: link?.roundTripMs ?? null,
     lastAckAt: instant(link?.lastAckAt ?? null),
   }
