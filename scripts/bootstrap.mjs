@@ -15,6 +15,9 @@ const LOCK_POLL_MS = 200
 /** A lock without a readable owner is one being made right now, or one whose maker died in between. */
 const LOCK_UNOWNED_MAX_MS = 5_000
 
+/** How a system says that a folder belongs to somebody else, or that nobody may write to it. */
+const NOT_OURS_TO_WRITE = ['EACCES', 'EPERM', 'EROFS']
+
 /** In a checkout `import 'posthorn'`, as handlers and examples say it, means the sources: see `exports` in package.json. */
 const FROM_SOURCE = '--conditions=posthorn-source'
 
@@ -156,7 +159,13 @@ function installDependencies(node) {
 }
 
 async function makeReady(node) {
-  const release = await takeLock(path.join(runtimeDir, 'bootstrap.lock'))
+  const release = await takeLock(path.join(runtimeDir, 'bootstrap.lock')).catch((error) => {
+    if (!NOT_OURS_TO_WRITE.includes(error.code)) throw error
+    throw new BootstrapError(
+      `What Posthorn needs is not installed in ${root}, or is that of another version, and this user may not write there ` +
+        `(${error.code}). As its owner, such as root, run this once: ${path.join(root, 'bin', 'posthorn')} --version`,
+    )
+  })
   try {
     if (!isNodePresent(node)) installNode(node)
     if (!isReady(node)) installDependencies(node)
