@@ -8,16 +8,15 @@ export type Verdict = Readonly<{ comesBack: true; message: string }> | Readonly<
 type StayingAway = Exclude<HubEnd, { kind: 'stopped' }>
 
 const unauthorized = 401
+const keyAdvice =
+  'put the new key in place, or make another with `posthorn relays rotate-key <name>` (`posthorn relays create` if the relay is gone)'
 
 export function verdictOf({ socket, message }: SessionEnd, edge: string): Verdict {
   const said = message === null ? '' : ` (${message})`
   switch (socket.kind) {
     case 'refused':
       return socket.statusCode === unauthorized
-        ? stayAway(
-            'refused',
-            `The edge ${edge} does not know this key (any longer): make another with \`posthorn relays create\`.`,
-          )
+        ? stayAway('refused', `The edge ${edge} does not know this key, or not any longer: ${keyAdvice}.`)
         : comeBack(`The edge ${edge} answered ${socket.statusCode}${adviceFor(socket.statusCode)}.`)
     case 'unreachable':
       return comeBack(`The edge ${edge} cannot be reached: ${socket.message} (${socket.code}).`)
@@ -31,10 +30,7 @@ export function verdictOf({ socket, message }: SessionEnd, edge: string): Verdic
 function afterClose(code: number, said: string, edge: string): Verdict {
   switch (code) {
     case closeCodes.revoked:
-      return stayAway(
-        'revoked',
-        `The key of this hub was revoked${said}: make another with \`posthorn relays create\`.`,
-      )
+      return stayAway('revoked', `The key of this hub was revoked or replaced by a new one${said}: ${keyAdvice}.`)
     case closeCodes.replaced:
       return stayAway(
         'replaced',

@@ -84,7 +84,10 @@ test('ends with what to do when its key is not good, at the start or later', asy
     }
     const end = await hub.ended
     assert.equal(end.kind, 'refused')
-    assert.match(end.kind === 'refused' ? end.message : '', /does not know this key.*posthorn relays create/)
+    assert.match(
+      end.kind === 'refused' ? end.message : '',
+      /does not know this key.*put the new key in place.*posthorn relays create/,
+    )
     assert.equal(edge.visits(), isLater ? 2 : 1)
     assert.deepEqual(hub.events.at(-1)?.kind === 'disconnected' && hub.events.at(-1), {
       kind: 'disconnected',
@@ -95,7 +98,11 @@ test('ends with what to do when its key is not good, at the start or later', asy
 })
 
 const finals = [
-  [closeCodes.revoked, 'revoked', /revoked \(gone for good\).*relays create/],
+  [
+    closeCodes.revoked,
+    'revoked',
+    /revoked or replaced by a new one \(gone for good\): put the new key in place.*relays rotate-key/,
+  ],
   [closeCodes.replaced, 'replaced', /newest wins.*stop one of the two/],
   [closeCodes.version, 'version', /no version in common.*update/],
 ] as const

@@ -40,7 +40,7 @@ export type LinkParts = Readonly<{
 export type Ending = Readonly<{ code: number; name: string; message: string }>
 
 export const endings = {
-  revoked: { code: closeCodes.revoked, name: 'revoked', message: 'The key of this relay was revoked.' },
+  revoked: { code: closeCodes.revoked, name: 'revoked', message: 'The key of this relay is not valid any more.' },
   replaced: {
     code: closeCodes.replaced,
     name: 'replaced',
