@@ -233,7 +233,7 @@ export class Deliveries {
     const { delivery, bornAt } = work.deliver.head
     const beganAt = performance.now()
     const raw = await transport.deliver(parcelOf(work.deliver, target, clock.wall()), this.#interrupt.signal)
-    const tookMs = performance.now() - beganAt
+    const tookMs = Math.round(performance.now() - beganAt)
     const report = reportForEdge(raw)
     if (report === null) {
       this.#drop(work)

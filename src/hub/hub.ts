@@ -150,7 +150,7 @@ class RunningHub implements Hub {
     await this.#link?.ended
     await this.#transport.close()
     this.#ends.close()
-    this.#settings.log.info({ ...end }, 'hub.ended')
+    this.#settings.log[end.kind === 'stopped' ? 'info' : 'error']({ ...end }, 'hub.ended')
     this.#resolve(end)
   }
 
@@ -162,13 +162,21 @@ class RunningHub implements Hub {
 
   #tell(event: Exclude<HubEvent, Tried>): void {
     const { kind, ...facts } = event
-    this.#settings.log.info(facts, `hub.${kind}`)
+    // Who stays away says why at its end.
+    const isLast = event.kind === 'disconnected' && event.retryInMs === null
+    if (!isLast) this.#settings.log.info(facts, `hub.${kind}`)
     this.#hand(event)
   }
 
   #tried(tried: Tried): void {
-    const { delivery: deliveryId, attempt, route, outcome, tookMs, remembered } = tried
-    this.#settings.log.info({ deliveryId, attempt, route, outcome: outcome.kind, tookMs, remembered }, 'hub.tried')
+    const { delivery: deliveryId, attempt, route, report, outcome, tookMs, remembered } = tried
+    const answer = {
+      ...(report.kind === 'answered' && { statusCode: report.statusCode }),
+      ...(outcome.kind !== 'delivered' && { error: outcome.error }),
+    }
+    const level = outcome.kind === 'delivered' || remembered ? 'info' : 'warn'
+    const facts = { deliveryId, attempt, route, outcome: outcome.kind, ...answer, tookMs, remembered }
+    this.#settings.log[level](facts, 'hub.tried')
     this.#hand(tried)
   }
 
