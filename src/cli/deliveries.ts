@@ -56,7 +56,7 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
 
   const retry = deliveries
     .command('retry')
-    .description('try it again now; a dead letter gets a fresh budget')
+    .description('end its wait and try it now; a dead letter gets a fresh budget, a delivered one is sent again')
     .argument('<id...>', 'dlv_…')
   retry.action((ids: readonly string[]) => retryDeliveries(terminal, ids))
 

@@ -35,6 +35,7 @@ Both can stand in a file as "url" and "apiKey", named by --config or POSTHORN_CO
 
 Data goes to stdout, messages go to stderr.
 Exit codes: 0 it worked · 1 it failed · 2 wrong usage or configuration
+            3 the edge has shut this hub out for good (posthorn relay)
 
 Try:
   posthorn start --allow-private 127.0.0.1/32

@@ -23,8 +23,8 @@ describe('posthorn relays', () => {
     assert.equal(code, 0, stderr)
     const key = stdout.trim()
     assert.match(key, /^phr_[\w-]{43}$/)
-    const edge = server.url.replace('http:', 'ws:')
-    assert.ok(stderr.includes(`posthorn relay --edge ${edge} --key ${key} --route github=http://127.0.0.1:`), stderr)
+    assert.ok(stderr.includes("posthorn relay --edge 'wss://<address of this edge>' --key-file ./relay-key"), stderr)
+    assert.ok(!stderr.includes(key), 'the key is on stdout alone')
     const again = await server.cli(['relays', 'create', 'home'])
     assert.equal(again.code, 1)
     assert.match(again.stderr, /Another relay is named home/)
@@ -58,6 +58,17 @@ describe('posthorn relays', () => {
     assert.equal((await server.cli(['relays', 'show', id])).code, 1)
   })
 
+  test('does not call it nothing when the relay of an endpoint is gone', async () => {
+    const ours = ['--tenant', 'orphaned']
+    const list = async () => (await server.cli(['relays', 'list', ...ours])).stderr
+    assert.match(await list(), /^no relay matches; make one with: posthorn relays create <name>$/m)
+    const { id } = await server.json<Relay>(['relays', 'create', 'gone', ...ours])
+    await server.json(['endpoints', 'create', '--relay', 'gone', '--route', 'github', ...ours])
+    assert.doesNotMatch(await list(), /no relay/)
+    assert.equal((await server.cli(['relays', 'revoke', id, '--yes'])).code, 0)
+    assert.match(await list(), /but 1 endpoint of a relay that is gone.*posthorn relays create gone$/m)
+  })
+
   test('asks on a terminal before it revokes', { skip: !hasScript }, async () => {
     await server.json(['relays', 'create', 'asked'])
     const revoke = (input: string) =>
@@ -89,7 +100,7 @@ describe('posthorn endpoints', () => {
     assert.match(tried.stderr, /The hub of the relay cellar is not connected/)
     const wrong = await server.cli(['endpoints', 'create', '--relay', 'celler', '--route', 'github'])
     assert.equal(wrong.code, 1)
-    assert.match(wrong.stderr, /did you mean cellar\?/)
+    assert.match(wrong.stderr, /did you mean cellar\?$/m)
   })
 
   test('wants a URL or a relay with a route, and not both', async () => {
