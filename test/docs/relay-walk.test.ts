@@ -22,7 +22,9 @@ test('docs/relay.md leads from nothing to a webhook of GitHub at home', {
     POSTHORN_API_KEY: apiKey,
   })
 
-  const commands = blockWith('posthorn sources create').replace('POSTHORN_API_KEY=…', `POSTHORN_API_KEY=${apiKey}`)
+  const settings = path.join(folder, 'edge.env')
+  writeFileSync(settings, `POSTHORN_API_KEY=${apiKey}\n`)
+  const commands = blockWith('posthorn sources create').replace('/etc/posthorn/edge.env', settings)
   const printed = runIn(folder, commands, { POSTHORN_URL: server.url })
   const key = /phr_[\w-]{43}/.exec(printed)?.[0] ?? ''
   assert.notEqual(key, '', printed)

@@ -30,6 +30,15 @@ describe('docs/relay.md', () => {
     test(`uses what there is: ${command}`, () => assert.deepEqual(unknownIn(command), []))
   }
 
+  test('raises the limits of the edge to what a server understands, and nginx lets as much through', () => {
+    const env = Object.fromEntries(
+      [...page.matchAll(/\b(POSTHORN_\w+_BYTES_MAX)=(\w+)/g)].map(([, name, text]) => [name, text]),
+    )
+    const { eventBytesMax } = loadConfig({ flags: {}, env })
+    const throughNginx = Number(/client_max_body_size (\d+)m;/.exec(page)?.[1]) * 1024 * 1024
+    assert.ok(eventBytesMax >= 25_000_000 && throughNginx >= eventBytesMax)
+  })
+
   test('has a file for the hub that the hub understands', (t) => {
     const json = /hub\.json <<'EOF'\n([\s\S]*?)^EOF$/m.exec(page)?.[1] ?? ''
     const config = path.join(folderFor(t), 'hub.json')
@@ -59,6 +68,10 @@ describe('the units of systemd', () => {
   test('do not start a hub again that the edge has sent away', () => {
     assert.match(hubUnit, /^Restart=always$/m)
     assert.match(hubUnit, /^RestartPreventExitStatus=3$/m)
+  })
+
+  test('never give up a service that fails for a while', () => {
+    for (const unit of [edgeUnit, hubUnit]) assert.match(unit, /^\[Unit\]\n[^[]*^StartLimitIntervalSec=0$/m)
   })
 })
 
