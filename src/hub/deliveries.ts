@@ -207,7 +207,8 @@ export class Deliveries {
     }
     work.target = target
     const kept = ends.find(delivery, bornAt)
-    if (kept !== null) {
+    // What was an end by rules that have changed since is none: the edge would ask for it again and again.
+    if (kept !== null && this.#isEnd(kept.report, target)) {
       const { report, tookMs } = kept
       this.#settle(work, target, { report, tookMs, remembered: true })
     } else if (ends.problem !== null) {
@@ -239,10 +240,14 @@ export class Deliveries {
       for (const behind of work.lane.settle(false)) this.#drop(behind)
       return
     }
-    const isEnd = hasEnded(classify(report, target.endpoint.classify, clock.wall()))
     // Before the answer, and before the next of the lane: else a crash would hand it to the target again.
-    if (isEnd && report.kind !== 'unreachable') await ends.keep({ delivery, bornAt, report, tookMs })
+    if (report.kind !== 'unreachable' && this.#isEnd(report, target))
+      await ends.keep({ delivery, bornAt, report, tookMs })
     this.#settle(work, target, { report, tookMs, remembered: false })
+  }
+
+  #isEnd(report: HubReport, { endpoint }: Target): boolean {
+    return hasEnded(classify(report, endpoint.classify, this.#settings.clock.wall()))
   }
 
   #settle(work: Work, target: Target, result: Result): void {

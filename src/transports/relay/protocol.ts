@@ -155,13 +155,13 @@ export const closeCodes = {
   version: 4426,
 } as const
 
-/** WebSocket has no room for more, and throws at it. */
+/** What a WebSocket takes as the reason of a close, in bytes. */
 const reasonBytesMax = 123
 
-/** As much of a text as goes into a closing frame. Names that the other side has chosen can be in it. */
+/** As much of it as fits. Whoever hands over more gets no close but an exception. */
 export function closeReason(text: string): string {
-  // A character that would be cut in two is left out.
-  return new TextDecoder().decode(Buffer.from(text).subarray(0, reasonBytesMax), { stream: true })
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(reasonBytesMax))
+  return text.slice(0, read)
 }
 
 /** `unknown`: of a kind that a newer version has. `malformed`: nothing that can be understood; `problem` says why. */
@@ -221,11 +221,11 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Paths have names in them that the other side has chosen. */
-const problemLengthMax = 300
+/** Names are the other side's, and as long as it likes. */
+const placeLengthMax = 200
 
 function firstIssue(error: z.ZodError): string {
   const [issue] = error.issues
   if (issue === undefined) return 'it cannot be read'
-  return `${issue.path.join('.') || 'message'}: ${issue.message}`.slice(0, problemLengthMax).toWellFormed()
+  return `${issue.path.join('.').slice(0, placeLengthMax).toWellFormed() || 'message'}: ${issue.message}`
 }
