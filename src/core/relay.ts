@@ -29,6 +29,9 @@ export type RelayLink = Readonly<{
  */
 export const linkLost = 'LINK_LOST'
 
+/** The hub has not answered in time: its link may have been dead by then. When there is a new one, that wait is over too. */
+export const noAck = 'NO_ACK'
+
 /** The hub cannot write its memory, so it has not tried: the fault is on our side, not the target's. */
 export const hubMemoryFailed = 'HUB_MEMORY'
 

@@ -52,8 +52,8 @@ const restingRules = {
 } as const
 
 export function parcelOf({ head, body }: Deliver, { endpoint }: Target, sentAt: number): Parcel {
-  const { delivery: deliveryId, attempt, bornAt } = head
-  return { event: eventOf(head, body), endpoint, deliveryId, attempt, bornAt, sentAt }
+  const { delivery: deliveryId, lane, attempt, bornAt } = head
+  return { event: eventOf(head, body), endpoint, deliveryId, lane, attempt, bornAt, sentAt }
 }
 
 /** The envelope, if there is one, was put around it at the edge. */

@@ -7,6 +7,8 @@ export type Parcel = Readonly<{
   event: Event
   endpoint: Endpoint
   deliveryId: string
+  /** The lane in which the delivery was kept, whatever its endpoint's ordering is by now; null: it is in no order. */
+  lane: string | null
   /** The number of this try, from 1. */
   attempt: number
   /** Wall-clock time of this try, for the signature. */

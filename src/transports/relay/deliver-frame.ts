@@ -1,6 +1,5 @@
 import type { Buffer } from 'node:buffer'
 import type { RelayEndpoint } from '../../core/endpoint.ts'
-import { laneOf } from '../../core/lanes.ts'
 import type { Parcel } from '../transport.ts'
 import { type EndpointRulesMessage, encodeDeliver, secretsMax } from './protocol.ts'
 
@@ -13,7 +12,7 @@ export function deliverFrame({ event, endpoint, ...facts }: Parcel, behind: stri
     endpoint: endpoint.id,
     bornAt: facts.bornAt,
     attempt: facts.attempt,
-    lane: laneOf(endpoint.ordering, key),
+    lane: facts.lane,
     behind,
     event: { id, type, tenant, key, receivedAt, contentType, headers, request },
   } as const

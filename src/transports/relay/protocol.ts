@@ -221,11 +221,11 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Names are the other side's, and as long as it likes. */
-const placeLengthMax = 200
+/** Paths have names in them that the other side has chosen. */
+const problemLengthMax = 300
 
 function firstIssue(error: z.ZodError): string {
   const [issue] = error.issues
   if (issue === undefined) return 'it cannot be read'
-  return `${issue.path.join('.').slice(0, placeLengthMax).toWellFormed() || 'message'}: ${issue.message}`
+  return `${issue.path.join('.') || 'message'}: ${issue.message}`.slice(0, problemLengthMax).toWellFormed()
 }
