@@ -1,6 +1,6 @@
-import { type Relay, relayKeyPrefix } from '../core/relay.ts'
+import { type Relay, relayKeyPrefix, relayPath } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
-import { type RelayGate, relayPath } from '../transports/relay-gate.ts'
+import type { RelayGate } from '../transports/relay-gate.ts'
 import { bearerOf } from './auth.ts'
 import { rawAnswer, type Upgrades } from './listening.ts'
 import { Problem } from './problem.ts'
