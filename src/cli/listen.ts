@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Command } from 'commander'
 import { proxyFor } from '../core/proxy.ts'
+import { routeTargetProblem } from '../core/relay.ts'
 import type { HubEnd, HubEvent, Tried } from '../hub/hub-events.ts'
 import { ApiClient, ApiProblem, Unreachable } from '../server/client.ts'
 import { words } from './arguments.ts'
@@ -32,9 +33,8 @@ export function addListen(program: Command, terminal: Terminal): void {
 }
 
 async function runListen(flags: ListenFlags, terminal: Terminal): Promise<void> {
-  if (!/^https?:$/.test(URL.parse(flags.forward)?.protocol ?? '')) {
-    throw new UsageError(`--forward must be an http:// or https:// address, not ${JSON.stringify(flags.forward)}`)
-  }
+  const wrongTarget = routeTargetProblem(flags.forward)
+  if (wrongTarget !== null) throw new UsageError(`--forward ${wrongTarget}`)
   // A terminal that is closed says so with SIGHUP: what was set up has to go then too.
   const signalled = untilStopped(terminal, ['SIGINT', 'SIGTERM', 'SIGHUP'])
   const unread = new Promise<'SIGPIPE'>((resolve) => terminal.onUnread(() => resolve('SIGPIPE')))
