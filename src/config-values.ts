@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { isIP } from 'node:net'
 import { formatDuration, parseDuration } from './core/duration.ts'
+import { relayKeyPattern } from './core/relay.ts'
 
 /** What a setting's text means, or why it means nothing: a sentence that follows the setting's name. */
 export type Reading<T> = Readonly<{ value: T }> | Readonly<{ problem: string }>
@@ -49,8 +50,9 @@ export function readEdge(text: string): Reading<string> {
 }
 
 export function readRelayKey(text: string): Reading<string> {
-  const isKey = /^phr_[\w-]{43}$/.test(text)
-  return isKey ? { value: text } : { problem: 'must be the key that `posthorn relays create` has shown: phr_…' }
+  return relayKeyPattern.test(text)
+    ? { value: text }
+    : { problem: 'must be the key that `posthorn relays create` has shown: phr_…' }
 }
 
 export function readRanges(text: string): Reading<readonly string[]> {

@@ -29,15 +29,22 @@ export type RelayLink = Readonly<{
  */
 export const linkLost = 'LINK_LOST'
 
+/** The hub has not answered in time: its link may have been dead by then. When there is a new one, that wait is over too. */
+export const noAck = 'NO_ACK'
+
 /** The hub cannot write its memory, so it has not tried: the fault is on our side, not the target's. */
 export const hubMemoryFailed = 'HUB_MEMORY'
 
+export const relayKeyPrefix = 'phr_'
+/** 32 random bytes in base64url. */
+export const relayKeyPattern = /^phr_[\w-]{43}$/
+
 export const relayNameLengthMax = 64
-const relayName = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$/
+export const relayNamePattern = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$/
 
 /** Why this cannot be the name of a relay or a route, in words for its author; null when it can. */
 export function relayNameProblem(name: string): string | null {
-  if (name.length >= 1 && name.length <= relayNameLengthMax && relayName.test(name)) return null
+  if (name.length >= 1 && name.length <= relayNameLengthMax && relayNamePattern.test(name)) return null
   return `must have 1 to ${relayNameLengthMax} characters: lower-case letters, digits and . _ - inside`
 }
 
@@ -47,4 +54,9 @@ export function routeTargetProblem(address: string): string | null {
   if (url === null || !/^https?:$/.test(url.protocol)) return 'must lead to an http:// or https:// address'
   if (url.username === '' && url.password === '') return null
   return 'must not carry a user name or password, which are not sent; give the endpoint an authorization header'
+}
+
+/** Names are told apart within a tenant only. A name has no space, so that no two pairs look the same. */
+export function fullRelayName(tenant: string, name: string): string {
+  return `${name} ${tenant}`
 }

@@ -2,7 +2,14 @@ import type { Clock } from '../core/clock.ts'
 import { classify } from '../core/failure-classifier.ts'
 import type { Outcome } from '../core/outcome.ts'
 import { hubMemoryFailed } from '../core/relay.ts'
-import type { Ack, Credit, Deliver, EndpointRulesMessage, HubReport } from '../transports/relay/protocol.ts'
+import {
+  type Ack,
+  type Credit,
+  type Deliver,
+  type EndpointRulesMessage,
+  type HubReport,
+  reportLimits,
+} from '../transports/relay/protocol.ts'
 import type { Transport } from '../transports/transport.ts'
 import type { Ends } from './ends.ts'
 import type { Tried } from './hub-events.ts'
@@ -28,7 +35,6 @@ type Work = {
   readonly delivery: string
   readonly behind: string | null
   readonly deliver: Deliver
-  readonly at: Place
   readonly lane: Lane<Work>
   /** null: it has not begun. */
   target: Target | null
@@ -128,7 +134,6 @@ export class Deliveries {
       delivery,
       behind,
       deliver,
-      at: place,
       lane,
       target: null,
       isAwaited: true,
@@ -207,7 +212,7 @@ export class Deliveries {
       const { report, tookMs } = kept
       this.#settle(work, target, { report, tookMs, remembered: true })
     } else if (ends.problem !== null) {
-      const message = `the hub cannot write its memory: ${ends.problem}`.slice(0, 1_000)
+      const message = `the hub cannot write its memory: ${ends.problem}`.slice(0, reportLimits.messageLengthMax)
       const report = { kind: 'unreachable', code: hubMemoryFailed, message } as const
       this.#settle(work, target, { report, tookMs: 0, remembered: false })
     } else {

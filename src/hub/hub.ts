@@ -26,7 +26,8 @@ export type Hub = Readonly<{
 }>
 
 const mib = 1_024 * 1_024
-const concurrencyDefault = 64
+/** As many as the edge sends at once by default: what waits here for its turn uses up the edge's patience. */
+const concurrencyDefault = 100
 /** Bodies are at most 64 MiB at an edge; so much has to fit. */
 const credit: Credit = { frames: 1_024, bytes: 64 * mib }
 const frameBytesMax = 65 * mib

@@ -45,13 +45,14 @@ export class Lane<T extends Placed> {
     return this.#running
   }
 
-  /** The one that runs is done. Gives back what is behind it when it has not ended. */
+  /** The one that runs is done. Gives back what cannot follow: it is behind one that has not ended, or not just now. */
   settle(hasEnded: boolean): readonly T[] {
     const done = this.#running
     this.#running = null
     this.#lastEnded = hasEnded && done !== null ? done.delivery : null
-    if (hasEnded) return []
-    // One that is behind none began a chain of its own while the other was running.
+    const [next] = this.#waiting
+    if (next === undefined || next.behind === null || next.behind === this.#lastEnded) return []
+    // One that is behind none began a chain of its own meanwhile.
     const first = this.#waiting.findIndex(({ behind }) => behind === null)
     return this.#waiting.splice(0, first < 0 ? this.#waiting.length : first)
   }

@@ -31,7 +31,7 @@ export type SessionEnd = Readonly<{
   lastedMs: number
 }>
 
-/** The edge takes 256 KiB at once. */
+/** Ids in one message: far from what an edge takes at once. */
 const returnedMax = 1_000
 const silentEdge = 'the edge did not answer the hello'
 

@@ -1,10 +1,9 @@
-import type { Relay } from '../core/relay.ts'
+import { type Relay, relayKeyPrefix } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
 import { type RelayGate, relayPath } from '../transports/relay-gate.ts'
 import { bearerOf } from './auth.ts'
 import { rawAnswer, type Upgrades } from './listening.ts'
 import { Problem } from './problem.ts'
-import { relayKeyPrefix } from './relays.ts'
 import type { Api } from './route.ts'
 
 export type RelayPathParts = Readonly<{

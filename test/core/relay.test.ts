@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { linkLost, relayNameProblem, routeTargetProblem } from '../../src/core/relay.ts'
+import { fullRelayName, linkLost, relayNameProblem, routeTargetProblem } from '../../src/core/relay.ts'
 
 test('a name is lower-case letters and digits, with . _ - between them, up to 64 characters', () => {
   const good = ['a', '0', 'home', 'home-2', 'rack.7_b', 'a--b', '1.2.3', 'a'.repeat(64)]
@@ -55,4 +55,14 @@ test('a route leads to a web address without a password, and the password is not
   for (const address of ['http://me:hunter2@x/', 'http://me@x/', 'http://:hunter2@x/']) {
     assert.match(routeTargetProblem(address) ?? '', /^(?!.*hunter2).*user name or password/, address)
   }
+})
+
+test('relays of one name in two tenants are told apart, whatever the tenants are called', () => {
+  const name = fc.stringMatching(/^[a-z0-9]{1,5}$/)
+  const pair = fc.tuple(fc.string({ maxLength: 5 }), name)
+  fc.assert(
+    fc.property(pair, pair, ([tenant, one], [other, two]) => {
+      assert.equal(fullRelayName(tenant, one) === fullRelayName(other, two), tenant === other && one === two)
+    }),
+  )
 })

@@ -230,6 +230,22 @@ describe('ahead of its turn', () => {
     assert.equal(bench.watched.calls('ahead'), 0)
   })
 
+  test('nothing is sent ahead while nobody of the lane is in hand', async (t) => {
+    const bench = await openBench(t)
+    const endpoint = await bench.addRelay()
+    await bench.send({ n: 0 })
+    await bench.quiet()
+    const release = bench.watched.hold('claim')
+    bench.dispatcher.lookAt([endpoint.id])
+    await bench.send({ n: 1 })
+    await bench.quiet()
+    assert.deepEqual(ranBy(bench), [0])
+    assert.equal(bench.watched.calls('ahead'), 0)
+    release()
+    await bench.quiet()
+    assert.deepEqual(await bench.tally(), { delivered: 2 })
+  })
+
   test('a read that fails delays what is behind, and loses nothing', async (t) => {
     const bench = await openBench(t, { target: (_, runs) => (runs === 1 ? 'hold' : answered(200)) })
     const endpoint = await bench.addRelay()

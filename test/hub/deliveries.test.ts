@@ -78,6 +78,29 @@ test('answers a repeat from memory, and a replay by a new try', async (t) => {
   assert.deepEqual([replayed.bornAt, replayed.remembered, replayed.report.statusCode], [2, undefined, 200])
 })
 
+test('tries again what was an end by rules that have changed since', async (t) => {
+  const scene = new HubScene(t)
+  const edge = await scene.edge()
+  const target = await scene.target([{ status: 404 }, { status: 200 }])
+  await scene.hub({ edge: edge.url, routes: routeTo(target) })
+  const link = await edge.link()
+  link.describe({ classify: { '4xx': 'permanent' } })
+  link.deliver({ delivery: 'dlv_1' })
+  await link.ack()
+  link.describe({ classify: { '4xx': 'permanent', '404': 'retryable' } })
+  const reports = []
+  for (const attempt of [2, 3]) {
+    link.deliver({ delivery: 'dlv_1', attempt })
+    const { report, remembered } = await link.ack()
+    reports.push([report.kind === 'answered' && report.statusCode, remembered])
+  }
+  assert.deepEqual(reports, [
+    [200, undefined],
+    [200, true],
+  ])
+  assert.equal(target.received.length, 2)
+})
+
 test('tries again what did not end', async (t) => {
   const scene = new HubScene(t)
   const edge = await scene.edge()

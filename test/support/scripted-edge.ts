@@ -36,6 +36,8 @@ export type EdgeLink = Readonly<{
   /** The next of this kind that nobody has taken yet; waits for it. Rejects when the link ends before. */
   next<K extends FromHub['kind']>(kind: K): Promise<Extract<FromHub, { kind: K }>>
   ack(): Promise<Ack>
+  /** The next of whatever kind, apart from the others: what is taken here is there for them as well. */
+  any(): Promise<FromHub>
   closed: Promise<Readonly<{ code: number; reason: string }>>
 }>
 
@@ -124,17 +126,21 @@ function linkOf(ws: WebSocket, socket: Socket, upgrade: IncomingMessage, hello: 
     if (message.kind === 'unknown' || message.kind === 'malformed') throw new Error(JSON.stringify(message))
     said.push(message)
     queue(message.kind).push(message)
+    queue('any').push(message)
   })
   const closed = once(ws, 'close').then(([code, reason]) => ({ code: Number(code), reason: String(reason) }))
-  const next = async <K extends FromHub['kind']>(kind: K): Promise<Extract<FromHub, { kind: K }>> => {
+  const take = (kind: string): Promise<FromHub> => {
     const over = closed.then(({ code }) => Promise.reject(new Error(`the link ended with ${code}, without ${kind}`)))
     over.catch(() => undefined)
-    return (await Promise.race([queue(kind).take(), over])) as Extract<FromHub, { kind: K }>
+    return Promise.race([queue(kind).take(), over])
   }
+  const next = async <K extends FromHub['kind']>(kind: K): Promise<Extract<FromHub, { kind: K }>> =>
+    (await take(kind)) as Extract<FromHub, { kind: K }>
   const send = (message: ToHub): void => ws.send(encode(message))
   return {
     ...{ hello, upgrade, ws, socket, said, closed, send, next },
     ack: () => next('ack'),
+    any: () => take('any'),
     describe: (more = {}) => send({ ...rules, ...more }),
     deliver: ({ body = '{"n":1}', event, ...head }) =>
       ws.send(encodeDeliver({ head: { ...plain, ...head, event: { ...anEvent, ...event } }, body: Buffer.from(body) })),

@@ -240,7 +240,7 @@ export class Link {
     this.#work = new HubWork(hello, {
       relay: this.relay.name,
       wire: { ws: this.#ws, socket: this.#socket, send: (message) => this.#send(message) },
-      ackGraceMs: timings.ackGraceMs,
+      waits: timings,
       onRoom: this.#parts.onRoom,
     })
     this.#parts.onUp(this)
