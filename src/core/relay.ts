@@ -51,6 +51,14 @@ export function relayNameProblem(name: string): string | null {
   return `must have 1 to ${relayNameLengthMax} characters: lower-case letters, digits and . _ - inside`
 }
 
+/** Why a route cannot lead to this address, in words for its author; null when it can. The address is not repeated. */
+export function routeTargetProblem(address: string): string | null {
+  const url = URL.parse(address)
+  if (url === null || !/^https?:$/.test(url.protocol)) return 'must lead to an http:// or https:// address'
+  if (url.username === '' && url.password === '') return null
+  return 'must not carry a user name or password, which are not sent; give the endpoint an authorization header'
+}
+
 /** Names are told apart within a tenant only. A name has no space, so that no two pairs look the same. */
 export function fullRelayName(tenant: string, name: string): string {
   return `${name} ${tenant}`
