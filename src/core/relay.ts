@@ -9,6 +9,9 @@ export type Relay = Readonly<{
   createdAt: number
 }>
 
+/** How a link ended: it broke, nothing was heard, one side went on purpose, or the edge did not want it any more. */
+export type LinkEnding = 'lost' | 'silent' | 'left' | 'replaced' | 'revoked' | 'refused'
+
 /** How a hub is doing, as its edge sees it. */
 export type RelayLink = Readonly<{
   connectedAt: number
