@@ -35,6 +35,9 @@ export const noAck = 'NO_ACK'
 /** The hub cannot write its memory, so it has not tried: the fault is on our side, not the target's. */
 export const hubMemoryFailed = 'HUB_MEMORY'
 
+/** What a hub connects to, below the edge's address. */
+export const relayPath = '/v1/relay'
+
 export const relayKeyPrefix = 'phr_'
 /** 32 random bytes in base64url. */
 export const relayKeyPattern = /^phr_[\w-]{43}$/

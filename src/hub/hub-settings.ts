@@ -1,7 +1,7 @@
+import { edgeAddress } from '../core/edge-address.ts'
 import { PosthornError } from '../core/errors.ts'
 import { relayNameProblem, routeTargetProblem } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
-import { edgeAddress } from '../transports/relay/edge-address.ts'
 import type { HubEvent } from './hub-events.ts'
 
 export type HubSettings = Readonly<{

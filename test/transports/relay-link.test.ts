@@ -101,16 +101,6 @@ describe('a link ends', () => {
         tookMs: 1,
       }),
     ],
-    [
-      'a name in it that is long and not in ASCII',
-      JSON.stringify({
-        kind: 'ack',
-        delivery: 'x',
-        bornAt: 1,
-        report: { kind: 'answered', statusCode: 200, headers: { ['€'.repeat(2_000)]: 1 }, body: '' },
-        tookMs: 1,
-      }),
-    ],
     ['a binary message', new Uint8Array([0, 0, 0, 1])],
     ['a name that has no room in the reason of a close', ackWith('語'.repeat(200))],
     ['a name that has no end', ackWith('x'.repeat(99_999))],

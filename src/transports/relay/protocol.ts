@@ -10,8 +10,6 @@ import { relayNameLengthMax } from '../../core/relay.ts'
  */
 export const protocolVersion = 1
 
-export { relayPath } from '../relay-gate.ts'
-
 /** How much the hub takes before it has answered. */
 export type Credit = Readonly<{ frames: number; bytes: number }>
 
