@@ -121,16 +121,7 @@ export class Deliveries {
     const lane = laneOf(place, head.lane)
     const { delivery, behind } = head
     const key = keyOf(head)
-    const work: Work = {
-      key,
-      delivery,
-      behind,
-      deliver,
-      lane,
-      target: null,
-      isAwaited: true,
-      wasJoined: false,
-    }
+    const work: Work = { key, delivery, behind, deliver, lane, target: null, isAwaited: true, wasJoined: false }
     this.#works.set(key, work)
     this.#bytes += body.length
     this.#giveBack(lane.arrive(work))
