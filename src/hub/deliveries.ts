@@ -1,20 +1,12 @@
 import type { Clock } from '../core/clock.ts'
 import { classify } from '../core/failure-classifier.ts'
 import type { Outcome } from '../core/outcome.ts'
-import { hubMemoryFailed } from '../core/relay.ts'
-import {
-  type Ack,
-  type Credit,
-  type Deliver,
-  type EndpointRulesMessage,
-  type HubReport,
-  reportLimits,
-} from '../transports/relay/protocol.ts'
+import type { Ack, Credit, Deliver, EndpointRulesMessage, HubReport } from '../transports/relay/protocol.ts'
 import type { Transport } from '../transports/transport.ts'
 import type { Ends } from './ends.ts'
 import type { Tried } from './hub-events.ts'
 import { Lane } from './lane.ts'
-import { parcelOf, reportForEdge, type Target, targetOf, triedOf } from './target.ts'
+import { notRemembering, parcelOf, reportForEdge, type Target, targetOf, triedOf } from './target.ts'
 
 /** The edge, as long as a link to it is up. */
 export type AnswerLine = Readonly<{ ack(ack: Omit<Ack, 'kind'>): void; returned(deliveries: readonly string[]): void }>
@@ -129,16 +121,7 @@ export class Deliveries {
     const lane = laneOf(place, head.lane)
     const { delivery, behind } = head
     const key = keyOf(head)
-    const work: Work = {
-      key,
-      delivery,
-      behind,
-      deliver,
-      lane,
-      target: null,
-      isAwaited: true,
-      wasJoined: false,
-    }
+    const work: Work = { key, delivery, behind, deliver, lane, target: null, isAwaited: true, wasJoined: false }
     this.#works.set(key, work)
     this.#bytes += body.length
     this.#giveBack(lane.arrive(work))
@@ -212,9 +195,7 @@ export class Deliveries {
       const { report, tookMs } = kept
       this.#settle(work, target, { report, tookMs, remembered: true })
     } else if (ends.problem !== null) {
-      const message = `the hub cannot write its memory: ${ends.problem}`.slice(0, reportLimits.messageLengthMax)
-      const report = { kind: 'unreachable', code: hubMemoryFailed, message } as const
-      this.#settle(work, target, { report, tookMs: 0, remembered: false })
+      this.#settle(work, target, { report: notRemembering(ends.problem), tookMs: 0, remembered: false })
     } else {
       place.running++
       this.#underWay++

@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
+import { type EdgeAddress, edgeAddress } from '../core/edge-address.ts'
 import { openHubMemory } from '../store/sqlite/hub-memory-file.ts'
 import { type HttpTransport, openHttpTransport } from '../transports/http/http-transport.ts'
-import { type EdgeAddress, edgeAddress } from '../transports/relay/edge-address.ts'
 import { type Credit, closeCodes } from '../transports/relay/protocol.ts'
 import { backoffMs } from './backoff.ts'
 import { Deliveries } from './deliveries.ts'
+import { EdgeLink } from './edge-link.ts'
 import { Ends } from './ends.ts'
 import type { HubEnd, HubEvent, Tried } from './hub-events.ts'
 import { checkSettings, type HubSettings, type HubTiming, timingDefault } from './hub-settings.ts'
-import { Session } from './session.ts'
 import { verdictOf } from './verdict.ts'
 
 export type { HubEnd, HubEvent, Tried } from './hub-events.ts'
@@ -49,7 +49,7 @@ class RunningHub implements Hub {
   readonly #deliveries: Deliveries
   readonly #stopping = new AbortController()
   readonly #resolve: (end: HubEnd) => void
-  #link: Session | null = null
+  #link: EdgeLink | null = null
   #hasStarted = false
   #shutting: Promise<void> | null = null
 
@@ -120,10 +120,10 @@ class RunningHub implements Hub {
     }
   }
 
-  #open(): Session {
+  #open(): EdgeLink {
     const { edge, key, ca, proxy = null, compress = false, software, routes, log } = this.#settings
     const { beatMs, silenceMsMax, connectMsMax } = this.#timing
-    return new Session({
+    return new EdgeLink({
       socket: { address: this.#address, key, ca, proxy: proxy || null, compress, frameBytesMax, beatMs, connectMsMax },
       hello: { software, session: this.#session, routes: [...routes.keys()], credit, frameBytesMax },
       deliveries: this.#deliveries,

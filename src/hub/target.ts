@@ -2,6 +2,7 @@ import type { HttpEndpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Report } from '../core/outcome.ts'
+import { hubMemoryFailed } from '../core/relay.ts'
 import { presets } from '../core/retry-policy.ts'
 import {
   type Deliver,
@@ -97,6 +98,12 @@ export function reportForEdge(report: Report): HubReport | null {
     case 'thrown':
       return { kind: 'unreachable', code: 'NO_ANSWER', message: 'the target gave no answer' }
   }
+}
+
+/** What the edge is told while the memory cannot be written: nothing was tried. */
+export function notRemembering(problem: string): HubReport {
+  const message = `the hub cannot write its memory: ${problem}`.slice(0, messageLengthMax)
+  return { kind: 'unreachable', code: hubMemoryFailed, message }
 }
 
 function keptHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {

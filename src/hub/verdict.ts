@@ -1,6 +1,6 @@
 import { closeCodes } from '../transports/relay/protocol.ts'
+import type { EdgeLinkEnd } from './edge-link.ts'
 import type { HubEnd } from './hub-events.ts'
-import type { SessionEnd } from './session.ts'
 
 /** What follows from the end of a link: the hub comes back, or it stays away and says why. */
 export type Verdict = Readonly<{ comesBack: true; message: string }> | Readonly<{ comesBack: false; end: StayingAway }>
@@ -11,7 +11,7 @@ const unauthorized = 401
 const keyAdvice =
   'put the new key in place, or make another with `posthorn relays rotate-key <name>` (`posthorn relays create` if the relay is gone)'
 
-export function verdictOf({ socket, message }: SessionEnd, edge: string): Verdict {
+export function verdictOf({ socket, message }: EdgeLinkEnd, edge: string): Verdict {
   const said = message === null ? '' : ` (${message})`
   switch (socket.kind) {
     case 'refused':
@@ -30,7 +30,7 @@ export function verdictOf({ socket, message }: SessionEnd, edge: string): Verdic
 function afterClose(code: number, said: string, edge: string): Verdict {
   switch (code) {
     case closeCodes.revoked:
-      return stayAway('revoked', `The key of this hub was revoked or replaced by a new one${said}: ${keyAdvice}.`)
+      return stayAway('revoked', `The key of this hub was revoked or replaced by a new one: ${keyAdvice}.`)
     case closeCodes.replaced:
       return stayAway(
         'replaced',

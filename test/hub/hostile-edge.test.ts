@@ -11,10 +11,6 @@ const garbage: Readonly<Record<string, string | Buffer>> = {
   'a list': '[]',
   'a message with wrong fields': '{"kind":"recall"}',
   'an endpoint without a time-out': '{"kind":"endpoint","endpoint":"ep_1","route":"main"}',
-  'a name that is long and not in ASCII': JSON.stringify({
-    ...{ kind: 'endpoint', endpoint: 'ep_1', route: 'main', timeoutMs: 1, classify: {}, secrets: [] },
-    headers: { ['€'.repeat(2_000)]: 1 },
-  }),
   'an empty binary frame': Buffer.alloc(0),
   'a binary frame of noise': Buffer.alloc(64, 0xa5),
   'a head that is longer than its frame': Buffer.from([0, 0, 1, 0, 0x7b, 0x7d]),

@@ -29,6 +29,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'server/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'upkeep/', 'config.ts'],
   'cli/': [
     ...['core/', 'log.ts', 'config.ts', 'app.ts', 'library/', 'hub/', 'index.ts', 'server/client.ts'],
+    // How sizes and hosts are read, for commands that need no configuration.
+    'config-values.ts',
     // `simulate` reads a policy as the API does.
     ...['server/schemas.ts', 'server/retry-schema.ts', 'server/breaker-schema.ts'],
   ],

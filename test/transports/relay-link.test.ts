@@ -32,10 +32,10 @@ describe('a hello', () => {
       outstanding: 0,
     })
     assert.ok(roundTripMs !== null && roundTripMs >= 0, 'measured from the start')
-    assert.deepEqual(changes, [{ relay, connected: true, why: null }])
+    assert.deepEqual(changes, [{ relay, connected: true, ending: null, why: null }])
     hub.ws.close(1001)
     await hub.closed
-    assert.deepEqual(changes.at(-1), { relay, connected: false, why: 'the hub closed it (1001)' })
+    assert.deepEqual(changes.at(-1), { relay, connected: false, ending: 'left', why: 'the hub closed it (1001)' })
     assert.equal(transport.linkOf(relay.id), null)
     assert.deepEqual(told, [endpoint.id, endpoint.id])
   })
@@ -98,16 +98,6 @@ describe('a link ends', () => {
         delivery: 'x',
         bornAt: 1,
         report: { kind: 'interrupted', message: '' },
-        tookMs: 1,
-      }),
-    ],
-    [
-      'a name in it that is long and not in ASCII',
-      JSON.stringify({
-        kind: 'ack',
-        delivery: 'x',
-        bornAt: 1,
-        report: { kind: 'answered', statusCode: 200, headers: { ['€'.repeat(2_000)]: 1 }, body: '' },
         tookMs: 1,
       }),
     ],

@@ -24,11 +24,27 @@ function scene(endpoints: Endpoint[]) {
     warned: () => warned.splice(0),
     connect(relayId: string, name: string, routes: readonly string[]) {
       links.set(relayId, { ...facts, routes, outstanding: 0 })
-      notices.publish({ kind: 'relay.changed', tenant: 'default', relayId, name, connected: true, why: null })
+      notices.publish({
+        kind: 'relay.changed',
+        tenant: 'default',
+        relayId,
+        name,
+        connected: true,
+        ending: null,
+        why: null,
+      })
     },
     leave(relayId: string, name: string) {
       links.delete(relayId)
-      notices.publish({ kind: 'relay.changed', tenant: 'default', relayId, name, connected: false, why: 'gone' })
+      notices.publish({
+        kind: 'relay.changed',
+        tenant: 'default',
+        relayId,
+        name,
+        connected: false,
+        ending: 'lost',
+        why: 'gone',
+      })
     },
     put(endpoint: Endpoint) {
       endpoints.splice(0, endpoints.length, ...endpoints.filter(({ id }) => id !== endpoint.id), endpoint)

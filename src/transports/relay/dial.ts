@@ -2,7 +2,7 @@ import http from 'node:http'
 import https from 'node:https'
 import net from 'node:net'
 import tls from 'node:tls'
-import type { EdgeAddress } from './edge-address.ts'
+import type { EdgeAddress } from '../../core/edge-address.ts'
 
 export type DialSettings = Readonly<{
   address: EdgeAddress

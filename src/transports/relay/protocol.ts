@@ -10,8 +10,6 @@ import { relayNameLengthMax } from '../../core/relay.ts'
  */
 export const protocolVersion = 1
 
-export { relayPath } from '../relay-gate.ts'
-
 /** How much the hub takes before it has answered. */
 export type Credit = Readonly<{ frames: number; bytes: number }>
 
@@ -147,6 +145,8 @@ export type Deliver = Readonly<{ head: DeliverHead; body: Uint8Array }>
 /** Why a link was closed, as WebSocket close codes. Hubs stay away after `revoked`, `replaced` and `version`. */
 export const closeCodes = {
   goingAway: 1001,
+  /** Never sent: what a WebSocket says when its connection is gone. */
+  broken: 1006,
   restarting: 1012,
   protocol: 4400,
   revoked: 4401,

@@ -2,7 +2,7 @@ import { type ServerOptions, WebSocketServer } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
-import { fullRelayName, type Relay, type RelayLink } from '../../core/relay.ts'
+import { fullRelayName, type LinkEnding, type Relay, type RelayLink } from '../../core/relay.ts'
 import type { Logger } from '../../log.ts'
 import type { RelayGate } from '../relay-gate.ts'
 import type { AheadTransport, Answer, Parcel } from '../transport.ts'
@@ -12,8 +12,13 @@ import { closeCodes, hubMessageBytesMax } from './protocol.ts'
 import { interrupted, type RelayParcel } from './relay-try.ts'
 import { type Timings, timings } from './timings.ts'
 
-/** A hub came or went; `why` is null when it came. */
-export type LinkChange = Readonly<{ relay: Relay; connected: boolean; why: string | null }>
+/** A hub came or went; `ending` and `why` are null when it came. */
+export type LinkChange = Readonly<{
+  relay: Relay
+  connected: boolean
+  ending: LinkEnding | null
+  why: string | null
+}>
 
 export type RelayTransportParts = Readonly<{
   clock: Clock
@@ -64,7 +69,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
       versionMin: parts.versionMin ?? 1,
       onUp: (link) => this.#onUp(link),
       onServing: (link) => this.#tellServing(link.relay),
-      onDown: (link, why) => this.#onDown(link, why),
+      onDown: (link, ending, why) => this.#onDown(link, ending, why),
       onRoom: (endpointId) => {
         for (const listener of this.#roomListeners) listener(endpointId)
       },
@@ -110,17 +115,17 @@ export class RelayTransport implements AheadTransport, RelayGate {
     const { id: relayId, name, tenant } = relay
     const { software, protocol } = link.facts ?? {}
     this.#parts.log.info({ relayId, relay: name, tenant, software, protocol }, 'relay.connected')
-    this.#parts.onLink({ relay, connected: true, why: null })
+    this.#parts.onLink({ relay, connected: true, ending: null, why: null })
     this.#tellServing(relay)
   }
 
-  #onDown(link: Link, why: string): void {
+  #onDown(link: Link, ending: LinkEnding, why: string): void {
     const { relay } = link
     if (this.#early.get(relay.id) === link) this.#early.delete(relay.id)
     if (this.#up.get(relay.id) !== link) return
     this.#up.delete(relay.id)
     this.#byName.delete(fullRelayName(relay.tenant, relay.name))
-    this.#parts.onLink({ relay, connected: false, why })
+    this.#parts.onLink({ relay, connected: false, ending, why })
     this.#tellServing(relay)
   }
 
@@ -214,7 +219,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
   drain(): void {
     if (this.#isDraining) return
     this.#isDraining = true
-    for (const link of this.#early.values()) link.close(closeCodes.restarting, 'The edge stops.')
+    for (const link of this.#early.values()) link.leave(closeCodes.restarting, 'The edge stops.')
     for (const link of this.#up.values()) {
       link.drain()
       this.#tellServing(link.relay)
@@ -229,7 +234,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
   async #close(): Promise<void> {
     this.drain()
     await Promise.allSettled(this.#underway)
-    for (const link of this.#up.values()) link.close(closeCodes.restarting, 'The edge stops.')
+    for (const link of this.#up.values()) link.leave(closeCodes.restarting, 'The edge stops.')
     await Promise.all([...this.#open].map((link) => new Promise<void>((resolve) => link.onClosed(resolve))))
     if (this.#sweeper !== null) clearInterval(this.#sweeper)
     this.#server.close()
