@@ -32,14 +32,14 @@ export async function tryOut(
   signal: AbortSignal,
 ): Promise<Attempt> {
   const deliveryId = event.id.replace('evt_', 'dlv_')
-  const parcel = { event, endpoint, deliveryId, attempt: 1, bornAt: event.receivedAt }
+  const parcel = { event, endpoint, deliveryId, lane: null, attempt: 1, bornAt: event.receivedAt }
   return (await tryOnce(parts, parcel, signal)).attempt
 }
 
 /** What the next try of a delivery takes with it. */
 export function parcelOf(endpoint: Endpoint, delivery: DeliveryFacts, event: Event): Omit<Parcel, 'sentAt'> {
-  const { id, attempts, replayedAt, receivedAt } = delivery
-  return { event, endpoint, deliveryId: id, attempt: attempts + 1, bornAt: replayedAt ?? receivedAt }
+  const { id, lane, attempts, replayedAt, receivedAt } = delivery
+  return { event, endpoint, deliveryId: id, lane, attempt: attempts + 1, bornAt: replayedAt ?? receivedAt }
 }
 
 /** What a try meant, by what came back for it. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
-import { linkLost } from '../core/relay.ts'
+import { linkLost, noAck } from '../core/relay.ts'
 import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/store.ts'
@@ -23,6 +23,9 @@ export type LostLinkParts = Readonly<{
   look: (work: EndpointWork) => void
 }>
 
+/** What is at the beginning of the last error of those whose wait ends with a new link. */
+const codes = [linkLost, noAck]
+
 /** A link that was lost costs a try, but no wait: when there is a link again, what failed by it is due at once. */
 export class LostLinks {
   readonly #parts: LostLinkParts
@@ -41,7 +44,7 @@ export class LostLinks {
     if (!isUnderway) void this.#mend(work)
   }
 
-  /** It is on disk that a try has failed: the next link may have been there before that. */
+  /** It is on disk that a try has failed: the next link may have been there before that. Who gave no answer is still there. */
   noteFailure(work: EndpointWork, lastError: string | null): void {
     if (lastError?.startsWith(linkLost) === true) this.mend(work)
   }
@@ -53,8 +56,9 @@ export class LostLinks {
       this.#underway.set(work, false)
       const now = clock.steady()
       try {
-        const count = await store.pullBack({ endpointId, latestDueAt: now, untriedDueAt: now, lastError: linkLost })
-        if (count > 0) work.noteDue(now)
+        const dueNow = { endpointId, latestDueAt: now, untriedDueAt: now }
+        const counts = await Promise.all(codes.map((lastError) => store.pullBack({ ...dueNow, lastError })))
+        if (counts.some((count) => count > 0)) work.noteDue(now)
       } catch (err) {
         // They come when their wait is over.
         log.warn({ err, endpointId }, 'waits.not_ended')

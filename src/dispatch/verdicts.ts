@@ -86,8 +86,10 @@ export class Verdicts {
     if (outcome.kind === 'delivered' || outcome.kind === 'ours' || work.leaving) return null
     work.failuresSeenFrom ??= this.#parts.clock.steady()
     const { endpoint } = work
+    // What answers behind a hub is not the endpoint: the next may go elsewhere.
+    if (endpoint.kind !== 'http') return null
     if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
-    if (endpoint.kind !== 'http' || !isFailingTooLong(work, this.#parts.clock)) return null
+    if (!isFailingTooLong(work, this.#parts.clock)) return null
     return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`
   }
 

@@ -7,6 +7,8 @@ export type Parcel = Readonly<{
   event: Event
   endpoint: Endpoint
   deliveryId: string
+  /** The lane in which the delivery was kept, whatever its endpoint's ordering is by now; null: it is in no order. */
+  lane: string | null
   /** The number of this try, from 1. */
   attempt: number
   /** Wall-clock time of this try, for the signature. */
@@ -52,9 +54,8 @@ export interface Transport {
   /**
    * Sends one parcel. Resolves within `parcel.endpoint.timeoutMs` of the call, whatever the other side does (within twice
    * that for a handler in an ordered lane, which waits for a late run so that order is kept; a while later for a relay,
-   * whose hub has the time-out for itself), and never rejects: what
-   * went wrong is in the report. Aborting `signal` ends the try at once: as `interrupted`, or as answered when the status
-   * had arrived.
+   * whose hub has the time-out for itself), and never rejects: what went wrong is in the report. Aborting `signal` ends
+   * the try at once: as `interrupted`, or as answered when the status had arrived.
    */
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report>
 

@@ -27,6 +27,19 @@ describe('a lost link', () => {
     assert.deepEqual(ran, upTo(10), 'what the hub had done meanwhile is answered from memory')
   })
 
+  test('after which nobody had answered costs no wait either, but only when the link is a new one', async (t) => {
+    const noAck = { kind: 'unreachable', code: 'NO_ACK', message: 'the hub did not answer' } as const
+    const bench = await openBench(t, { target: (_, runs) => (runs === 1 ? noAck : answered(200)) })
+    const endpoint = await bench.addRelay()
+    await bench.send({ n: 0 })
+    await bench.quiet()
+    assert.deepEqual([bench.hub.runs.length, await bench.tally()], [1, { pending: 1 }])
+    bench.hub.lose(endpoint)
+    bench.hub.come(endpoint)
+    await bench.quiet()
+    assert.deepEqual([bench.hub.runs.length, await bench.tally()], [2, { delivered: 1 }])
+  })
+
   test('ends no wait that has another reason', async (t) => {
     const bench = await openBench(t, { target: (parcel) => answered(parcel.attempt === 1 ? 503 : 200) })
     const endpoint = await bench.addRelay({ ordering: 'none' })

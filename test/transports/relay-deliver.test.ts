@@ -158,8 +158,37 @@ describe('a delivery to a hub', () => {
     assert.equal((await deliver({}, stopping.signal)).kind, 'interrupted')
   })
 
+  test('that a hub gives back at once, and again and again, does not keep us busy', async (t) => {
+    const { hub, deliver, connect } = await connected(t, {}, { givenBackMs: 3_600_000 })
+    for (const goes of ['drain', 'close'] as const) {
+      const there = goes === 'drain' ? hub : await connect()
+      let isOver = false
+      const report = deliver({ deliveryId: 'dlv_1' }).finally(() => {
+        isOver = true
+      })
+      await there.next('deliver')
+      there.say({ kind: 'returned', deliveries: ['dlv_1'] })
+      await there.settled()
+      assert.equal(isOver, false, 'it would be sent again at once')
+      if (goes === 'drain') there.say({ kind: 'drain' })
+      else there.ws.close()
+      assert.equal((await report).kind, 'interrupted', 'when the hub goes, another may have it')
+    }
+  })
+
+  test('is in the lane in which it was kept, whatever the ordering is by now', async (t) => {
+    const { hub, deliver } = await connected(t)
+    for (const lane of [null, 'key:k', 'all']) {
+      const report = deliver({ lane })
+      const frame = await hub.next('deliver')
+      assert.equal(frame.head.lane, lane)
+      hub.ack(frame)
+      await report
+    }
+  })
+
   test('that the hub gives back untried is given back untried', async (t) => {
-    const { hub, deliver, transport, relays } = await connected(t)
+    const { hub, deliver, transport, relays } = await connected(t, {}, { givenBackMs: 10 })
     const report = deliver({ deliveryId: 'dlv_1' })
     await hub.next('deliver')
     hub.say({ kind: 'returned', deliveries: ['dlv_1'] })

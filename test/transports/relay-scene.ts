@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import type { RelayEndpoint } from '../../src/core/endpoint.ts'
+import { laneOf } from '../../src/core/lanes.ts'
 import type { Relay } from '../../src/core/relay.ts'
 import type { Logger } from '../../src/log.ts'
 import {
@@ -26,7 +27,8 @@ export function aRelayEndpoint(given: Partial<RelayEndpoint> = {}): RelayEndpoin
 }
 
 export function aParcel(endpoint: RelayEndpoint, given: Partial<Parcel> = {}): Parcel & { endpoint: RelayEndpoint } {
-  return { event: anEvent(), deliveryId: anId('dlv'), attempt: 1, sentAt: t0, bornAt: t0, ...given, endpoint }
+  const lane = laneOf(endpoint.ordering, given.event?.key ?? null)
+  return { event: anEvent(), deliveryId: anId('dlv'), lane, attempt: 1, sentAt: t0, bornAt: t0, ...given, endpoint }
 }
 
 export type LogLine = Readonly<{ fields: Record<string, unknown>; message: string }>

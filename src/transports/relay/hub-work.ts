@@ -3,18 +3,19 @@ import type { WebSocket } from 'ws'
 import { formatDuration } from '../../core/duration.ts'
 import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
-import { linkLost } from '../../core/relay.ts'
+import { linkLost, noAck } from '../../core/relay.ts'
 import type { Answer } from '../transport.ts'
 import { deliverFrame, rulesOf } from './deliver-frame.ts'
 import { keptOf } from './hub-report.ts'
 import { type Frame, Outstanding } from './outstanding.ts'
 import type { Ack, Credit, Hello, ToHub } from './protocol.ts'
 import { interrupted, type RelayParcel, RelayTry } from './relay-try.ts'
+import type { Timings } from './timings.ts'
 
 export type HubWorkParts = Readonly<{
   relay: string
   wire: Readonly<{ ws: WebSocket; socket: Duplex; send: (message: ToHub) => void }>
-  ackGraceMs: number
+  waits: Pick<Timings, 'ackGraceMs' | 'givenBackMs'>
   onRoom: (endpointId: string) => void
 }>
 
@@ -22,6 +23,8 @@ export type HubWorkParts = Readonly<{
 const unsentBytesMax = 4 * 1024 * 1024
 /** Beyond this all endpoints are told anew: those of the past need not be remembered. */
 const endpointsToldMax = 10_000
+
+const givenBack = interrupted('the hub gave it back untried')
 
 /** The deliveries that one hub has, is to have next, and has answered; from its hello to the end of its link. */
 export class HubWork {
@@ -31,6 +34,8 @@ export class HubWork {
   readonly #outstanding: Outstanding
   /** Those whose turn it is and for which there is no credit, in their order. */
   readonly #waiting = new Set<RelayTry>()
+  /** Those that the hub gave back at their turn, and that are not given back yet. */
+  readonly #givenBack = new Set<RelayTry>()
   readonly #told = new Map<string, Endpoint>()
   /** Who was told how much room there is, and would like to know when it is more. */
   readonly #curious = new Set<string>()
@@ -62,6 +67,7 @@ export class HubWork {
   stop(): void {
     this.#isStopped = true
     for (const attempt of this.#waiting) attempt.end(interrupted('the link is about to be closed'))
+    for (const attempt of this.#givenBack) attempt.end(givenBack)
   }
 
   /** The link is gone: what the hub had may have been tried, what it had not was not. */
@@ -72,11 +78,16 @@ export class HubWork {
   }
 
   deliver(parcel: RelayParcel, signal: AbortSignal): Promise<Report> {
-    const attempt = new RelayTry(parcel, signal, (ended) => this.#waiting.delete(ended))
+    const attempt = new RelayTry(parcel, signal, (ended) => this.#forget(ended))
     const frame = this.#outstanding.find(parcel.deliveryId)
     if (frame === null) this.#begin(attempt)
     else this.#join(attempt, frame)
     return attempt.report
+  }
+
+  #forget(ended: RelayTry): void {
+    this.#waiting.delete(ended)
+    this.#givenBack.delete(ended)
   }
 
   /** The hub has it already, or has answered it: because it was sent ahead, or because an earlier try gave it up. */
@@ -136,10 +147,10 @@ export class HubWork {
   }
 
   #awaitAnswer(attempt: RelayTry): void {
-    const waitMs = attempt.parcel.endpoint.timeoutMs + this.#parts.ackGraceMs
+    const waitMs = attempt.parcel.endpoint.timeoutMs + this.#parts.waits.ackGraceMs
     attempt.endAfter(waitMs, () => {
       const message = `the hub ${this.#parts.relay} did not answer within ${formatDuration(waitMs)}`
-      return { kind: 'unreachable', code: 'NO_ACK', message }
+      return { kind: 'unreachable', code: noAck, message }
     })
   }
 
@@ -217,7 +228,11 @@ export class HubWork {
     // Because of what it was behind, which does not count any more: now it is its turn.
     const wasAhead = frame.behind !== null || attempt.parcel.bornAt !== frame.bornAt
     if (wasAhead) this.#begin(attempt)
-    else attempt.end(interrupted('the hub gave it back untried'))
+    else if (this.#isStopped) attempt.end(givenBack)
+    else {
+      this.#givenBack.add(attempt)
+      attempt.endAfter(this.#parts.waits.givenBackMs, () => givenBack)
+    }
     return true
   }
 

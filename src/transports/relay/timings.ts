@@ -9,6 +9,8 @@ export type Timings = Readonly<{
   sweepEveryMs: number
   /** The hub has the endpoint's time-out for itself; this much later its answer is not waited for any more. */
   ackGraceMs: number
+  /** What a hub gives back untried at its turn stays here for this long: a hub that takes nothing must not keep us busy. */
+  givenBackMs: number
   /** From our closing message to the end of the connection. */
   closeMsMax: number
 }>
@@ -21,5 +23,6 @@ export const timings: Timings = {
   silenceMsMax: 25 * secondMs,
   sweepEveryMs: secondMs,
   ackGraceMs: 10 * secondMs,
+  givenBackMs: secondMs,
   closeMsMax: 2 * secondMs,
 }
