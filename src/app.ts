@@ -196,8 +196,8 @@ function openRelay({ clock, log, notices }: Pick<Pipeline, 'clock' | 'log' | 'no
   const software = `posthorn/${version}`
   return new RelayTransport({
     ...{ clock, log, software },
-    onLink: ({ relay: { id: relayId, name, tenant }, connected, why }) =>
-      notices.publish({ kind: 'relay.changed', tenant, relayId, name, connected, why }),
+    onLink: ({ relay: { id: relayId, name, tenant }, connected, ending, why }) =>
+      notices.publish({ kind: 'relay.changed', tenant, relayId, name, connected, ending, why }),
   })
 }
 

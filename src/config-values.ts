@@ -1,6 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { isIP } from 'node:net'
 import { formatDuration, parseDuration } from './core/duration.ts'
+import { edgeAddress } from './core/edge-address.ts'
+import { relayKeyPattern } from './core/relay.ts'
 
 /** What a setting's text means, or why it means nothing: a sentence that follows the setting's name. */
 export type Reading<T> = Readonly<{ value: T }> | Readonly<{ problem: string }>
@@ -38,19 +40,15 @@ export function readUrl(text: string): Reading<string> {
   return isUrl ? { value: text.replace(/\/+$/, '') } : { problem: 'must be an http:// or https:// address' }
 }
 
-/** A page may have the address with http or https: it is the same server. */
 export function readEdge(text: string): Reading<string> {
-  const url = URL.parse(text)
-  if (url === null || !/^(?:ws|http)s?:$/.test(url.protocol)) {
-    return { problem: 'must be the address of the edge, like wss://edge.example' }
-  }
-  const hasMore = url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== ''
-  return hasMore ? { problem: 'must have nothing but host, port and path' } : { value: text.replace(/\/+$/, '') }
+  const address = edgeAddress(text)
+  return 'problem' in address ? address : { value: text.replace(/\/+$/, '') }
 }
 
 export function readRelayKey(text: string): Reading<string> {
-  const isKey = /^phr_[\w-]{43}$/.test(text)
-  return isKey ? { value: text } : { problem: 'must be the key that `posthorn relays create` has shown: phr_…' }
+  return relayKeyPattern.test(text)
+    ? { value: text }
+    : { problem: 'must be the key that `posthorn relays create` has shown: phr_…' }
 }
 
 export function readRanges(text: string): Reading<readonly string[]> {

@@ -202,6 +202,9 @@ that makes no sense or a \`POSTHORN_…\` name that it does not know: it names t
 ${rows.join('\n')}
 
 Sizes read \`1048576\`, \`512KiB\` or \`1MiB\`; durations \`250ms\`, \`5s\`, \`10m\`, \`2h\`, \`7d\`, or a number of milliseconds.
+
+\`posthorn relay\` and \`posthorn listen\` connect through the proxy that \`HTTPS_PROXY\` (for \`wss\`), \`HTTP_PROXY\` (for \`ws\`) or
+\`ALL_PROXY\` names, but for hosts in \`NO_PROXY\`.
 `
 }
 

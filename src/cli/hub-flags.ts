@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Config, loadConfig } from '../config.ts'
 import { PosthornError } from '../core/errors.ts'
-import { relayNameProblem } from '../core/relay.ts'
+import { relayNameProblem, routeTargetProblem } from '../core/relay.ts'
 import { didYouMean } from '../core/spelling.ts'
 import { isRow } from './answers.ts'
 import { UsageError } from './failure.ts'
@@ -131,13 +131,9 @@ function routesFrom(said: readonly string[], file: HubFile, problems: string[]):
 function addRoute(routes: Map<string, string>, name: string, url: string, place: string, problems: string[]): void {
   const wrongName = relayNameProblem(name)
   if (wrongName !== null) problems.push(`${place}: the name ${wrongName}`)
-  if (!isHttpUrl(url)) problems.push(`${place} must lead to an http:// or https:// address, not ${JSON.stringify(url)}`)
+  const wrongTarget = routeTargetProblem(url)
+  if (wrongTarget !== null) problems.push(`${place} ${wrongTarget}`)
   routes.set(name, url)
-}
-
-function isHttpUrl(text: string): boolean {
-  const url = URL.parse(text)
-  return url !== null && /^https?:$/.test(url.protocol)
 }
 
 function certificates(path: string | undefined, problems: string[]): string | null {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Command } from 'commander'
 import { proxyFor } from '../core/proxy.ts'
+import { routeTargetProblem } from '../core/relay.ts'
 import type { HubEnd, HubEvent, Tried } from '../hub/hub-events.ts'
 import { ApiClient, ApiProblem, Unreachable } from '../server/client.ts'
 import { words } from './arguments.ts'
@@ -32,34 +33,38 @@ export function addListen(program: Command, terminal: Terminal): void {
 }
 
 async function runListen(flags: ListenFlags, terminal: Terminal): Promise<void> {
-  if (!/^https?:$/.test(URL.parse(flags.forward)?.protocol ?? '')) {
-    throw new UsageError(`--forward must be an http:// or https:// address, not ${JSON.stringify(flags.forward)}`)
-  }
+  const wrongTarget = routeTargetProblem(flags.forward)
+  if (wrongTarget !== null) throw new UsageError(`--forward ${wrongTarget}`)
   // A terminal that is closed says so with SIGHUP: what was set up has to go then too.
-  const stopped = untilStopped(terminal, ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  const signalled = untilStopped(terminal, ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  const unread = new Promise<'SIGPIPE'>((resolve) => terminal.onUnread(() => resolve('SIGPIPE')))
+  const stopped = Promise.race([signalled, unread])
   const client = new ApiClient(clientSettings(terminal.env))
   for (const line of await leftoverLines(client, flags)) terminal.say(line)
   const { setup, notes } = await openSetup(client, flags)
   for (const line of notes) terminal.say(line)
   let end: HubEnd = { kind: 'stopped' }
+  const folder = mkdtempSync(path.join(tmpdir(), 'posthorn-listen-'))
   try {
-    end = await forward(terminal, client, setup, flags, stopped)
+    end = await forward(terminal, { client, setup, flags, stopped, memoryFile: path.join(folder, 'hub.db') })
   } finally {
+    rmSync(folder, { recursive: true, force: true })
     await cleanUp(terminal, client, setup, end)
   }
   if (end.kind !== 'stopped') throw new CommandFailed(end.message)
 }
 
+type Run = Readonly<{
+  client: ApiClient
+  setup: Setup
+  flags: ListenFlags
+  stopped: Promise<NodeJS.Signals>
+  memoryFile: string
+}>
+
 /** Runs a hub until somebody ends it. */
-async function forward(
-  terminal: Terminal,
-  client: ApiClient,
-  setup: Setup,
-  flags: ListenFlags,
-  stopped: Promise<NodeJS.Signals>,
-): Promise<HubEnd> {
+async function forward(terminal: Terminal, { client, setup, flags, stopped, memoryFile }: Run): Promise<HubEnd> {
   const [{ openHub }, log] = await Promise.all([import('../hub/hub.ts'), quietLog(terminal)])
-  const folder = mkdtempSync(path.join(tmpdir(), 'posthorn-listen-'))
   let last: Tried | null = null
   let isClosed = false
   const sayLink = linkSayer(terminal)
@@ -75,7 +80,7 @@ async function forward(
     edge: client.url,
     key: setup.key,
     routes: new Map([[listenRoute, flags.forward]]),
-    memoryFile: path.join(folder, 'hub.db'),
+    memoryFile,
     proxy: proxyFor(client.url, terminal.env),
     software: `posthorn-listen/${versionOf()}`,
     log,
@@ -91,7 +96,7 @@ async function forward(
   terminal.say(keys === null ? 'SIGINT ends it' : 'r sends the last one again, q ends it')
   hub.start()
   void stopped.then((signal) => {
-    isClosed = signal === 'SIGHUP'
+    isClosed = signal === 'SIGHUP' || signal === 'SIGPIPE'
     return hub.stop()
   })
   try {
@@ -99,7 +104,6 @@ async function forward(
   } finally {
     keys?.()
     await hub.stop()
-    rmSync(folder, { recursive: true, force: true })
   }
 }
 

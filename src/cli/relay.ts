@@ -30,7 +30,7 @@ export function addRelay(program: Command, terminal: Terminal): void {
     .option('--memory <file>', 'what it remembers of deliveries (default ./data/posthorn-hub.db)')
     .option('--ca <file>', 'trust these certificates (PEM) as well')
     .option('--compress', 'compress what goes over the link')
-    .option('--concurrency <n>', 'tries in flight, per endpoint (default 64)')
+    .option('--concurrency <n>', 'tries in flight, per endpoint (default 100)')
     .option('--config <file>', 'read all of this from a JSON file')
     .addHelpText('after', afterHelp)
     .action((flags: HubFlags) => runHub(flags, terminal))

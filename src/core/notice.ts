@@ -2,6 +2,7 @@ import type { BreakerState } from './circuit-breaker.ts'
 import type { DeliveryStatus } from './delivery.ts'
 import type { EndpointKind, EndpointStatus } from './endpoint.ts'
 import type { OutcomeKind, Reason } from './outcome.ts'
+import type { LinkEnding } from './relay.ts'
 import type { ReplayStatus } from './replay.ts'
 
 /**
@@ -108,6 +109,8 @@ export type RelayChanged = Readonly<{
   relayId: string
   name: string
   connected: boolean
+  /** null while it is connected. */
+  ending: LinkEnding | null
   /** Why it is not connected, in a few words; null while it is. */
   why: string | null
 }>

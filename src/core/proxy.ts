@@ -3,7 +3,8 @@ export type ProxyVariables = Readonly<Record<string, string | undefined>>
 
 /**
  * The proxy for this address (ws, wss, http or https), picked as other programs do: HTTPS_PROXY for what is encrypted,
- * HTTP_PROXY for what is not, ALL_PROXY for both, and none for hosts that NO_PROXY names. The names in lower case win.
+ * HTTP_PROXY for what is not, ALL_PROXY for both, and none for hosts that NO_PROXY names or for this machine itself. The
+ * names in lower case win.
  * null: there is none.
  */
 export function proxyFor(address: string, variables: ProxyVariables): string | null {
@@ -23,13 +24,20 @@ function variable(variables: ProxyVariables, name: string): string | undefined {
 
 function isExempt(hostname: string, port: string, list: string): boolean {
   const host = bare(hostname)
+  if (isThisMachine(host)) return true
   return list.split(/[\s,]+/).some((text) => {
     if (text === '*') return true
-    const [, name = '', onlyPort] = /^(\[[^\]]+\]|[^:]+|[^:]*:[^:]*:.*?)(?::(\d+))?$/.exec(text) ?? []
+    // An address with colons has a port only where brackets tell them apart.
+    const [, name = '', onlyPort] = /^([^:]*:[^:]*:[^[\]]*$|\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(text) ?? []
     if (name === '' || (onlyPort !== undefined && onlyPort !== port)) return false
     const domain = bare(name).replace(/^\*?\./, '')
     return host === domain || (!isAddress(host) && host.endsWith(`.${domain}`))
   })
+}
+
+/** A proxy would look for it on a machine of its own. */
+function isThisMachine(host: string): boolean {
+  return /^(?:.+\.)?localhost$|^127(?:\.\d+){3}$/.test(host) || host === '::1'
 }
 
 function bare(host: string): string {

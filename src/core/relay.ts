@@ -9,6 +9,9 @@ export type Relay = Readonly<{
   createdAt: number
 }>
 
+/** How a link ended: it broke, nothing was heard, one side went on purpose, or the edge did not want it any more. */
+export type LinkEnding = 'lost' | 'silent' | 'left' | 'replaced' | 'revoked' | 'refused'
+
 /** How a hub is doing, as its edge sees it. */
 export type RelayLink = Readonly<{
   connectedAt: number
@@ -35,11 +38,31 @@ export const noAck = 'NO_ACK'
 /** The hub cannot write its memory, so it has not tried: the fault is on our side, not the target's. */
 export const hubMemoryFailed = 'HUB_MEMORY'
 
+/** What a hub connects to, below the edge's address. */
+export const relayPath = '/v1/relay'
+
+export const relayKeyPrefix = 'phr_'
+/** 32 random bytes in base64url. */
+export const relayKeyPattern = /^phr_[\w-]{43}$/
+
 export const relayNameLengthMax = 64
-const relayName = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$/
+export const relayNamePattern = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$/
 
 /** Why this cannot be the name of a relay or a route, in words for its author; null when it can. */
 export function relayNameProblem(name: string): string | null {
-  if (name.length >= 1 && name.length <= relayNameLengthMax && relayName.test(name)) return null
+  if (name.length >= 1 && name.length <= relayNameLengthMax && relayNamePattern.test(name)) return null
   return `must have 1 to ${relayNameLengthMax} characters: lower-case letters, digits and . _ - inside`
+}
+
+/** Why a route cannot lead to this address, in words for its author; null when it can. The address is not repeated. */
+export function routeTargetProblem(address: string): string | null {
+  const url = URL.parse(address)
+  if (url === null || !/^https?:$/.test(url.protocol)) return 'must lead to an http:// or https:// address'
+  if (url.username === '' && url.password === '') return null
+  return 'must not carry a user name or password, which are not sent; give the endpoint an authorization header'
+}
+
+/** Names are told apart within a tenant only. A name has no space, so that no two pairs look the same. */
+export function fullRelayName(tenant: string, name: string): string {
+  return `${name} ${tenant}`
 }

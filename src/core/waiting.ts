@@ -1,11 +1,18 @@
 import { allowance, type Breaker } from './circuit-breaker.ts'
 import type { Delivery } from './delivery.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { Endpoint, EndpointKind } from './endpoint.ts'
 
 export const waits = [
-  ...(['all_paused', 'paused', 'disabled', 'handler', 'hub'] as const),
-  ...(['backoff', 'hold', 'breaker', 'lane'] as const),
-]
+  'all_paused',
+  'paused',
+  'disabled',
+  'handler',
+  'hub',
+  'backoff',
+  'hold',
+  'breaker',
+  'lane',
+] as const
 /** What a delivery waits for before it is tried. */
 export type WaitsFor = (typeof waits)[number]
 
@@ -28,8 +35,19 @@ export function waitsFor(delivery: Delivery, surroundings: Surroundings): WaitsF
   const { endpoint, allPaused, served } = surroundings
   if (allPaused) return 'all_paused'
   if (endpoint.status !== 'active') return endpoint.status
-  if (!served && endpoint.kind !== 'http') return endpoint.kind === 'handler' ? 'handler' : 'hub'
-  return waitsForTime(delivery.dueAt, surroundings)
+  return (served ? null : absentee(endpoint.kind)) ?? waitsForTime(delivery.dueAt, surroundings)
+}
+
+/** Who has to come before anything can be tried; null: an http endpoint needs nobody. */
+function absentee(kind: EndpointKind): WaitsFor | null {
+  switch (kind) {
+    case 'http':
+      return null
+    case 'handler':
+      return 'handler'
+    case 'relay':
+      return 'hub'
+  }
 }
 
 function waitsForTime(dueAt: number | null, { endpoint, breaker, heldUntil, now }: Surroundings): WaitsFor | null {

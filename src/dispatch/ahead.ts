@@ -11,8 +11,10 @@ import type { Memory } from './memory.ts'
 import type { Settler } from './settler.ts'
 import type { TransportSet } from './transport-set.ts'
 
+/** Deliveries that are read at once. */
 const readMax = 256
-const retryAfterMs = 500
+/** After a read that failed. */
+const rereadAfterMs = 500
 
 export type AheadParts = Readonly<{
   store: Store
@@ -142,7 +144,7 @@ export class Ahead {
     if (failed || work.ahead !== lane || lane.tail !== after) work.mayWait = true
     else if (this.#send(work, lane, found)) work.mayWait ||= isFull(found, limit, bytesMax)
     work.readingAhead = false
-    if (failed) setTimeout(() => look(work), retryAfterMs).unref()
+    if (failed) setTimeout(() => look(work), rereadAfterMs).unref()
     else look(work)
   }
 

@@ -32,11 +32,11 @@ export class EndpointWork implements Sleeper, Holder {
   /** When the first delivery in the store is due, as far as we know; null: none waits there. */
   nextDueAt: number | null = null
   claiming = false
-  /** What is sent before its turn, and behind whom; null: nothing may be. Owned by Ahead, as are the next two. */
+  /** What is sent before its turn, and behind whom; null: nothing may be. Only Ahead changes this and the next. */
   ahead: LaneAhead | null = null
+  readingAhead = false
   /** Something may wait in the store behind what is in hand and what was sent ahead. */
   mayWait = false
-  readingAhead = false
   removed = false
   /** Whether the transport has somebody who could take a delivery; without, the endpoint is held. */
   served = true

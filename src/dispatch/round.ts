@@ -232,7 +232,7 @@ export class Round {
       const tried = triedAs(reported, work.endpoint, attempt, clock.wall())
       const now = clock.steady()
       const verdict = verdicts.on(work, claim.delivery, tried, { startedAt: now - tookMs, probe: false })
-      ended.push({ claim, tried, verdict: verdict, now })
+      ended.push({ claim, tried, verdict, now })
       isVoid = verdict.to.status === 'pending'
       if (isVoid) break
     }

@@ -1,13 +1,12 @@
 import type { Clock } from '../core/clock.ts'
 import { classify } from '../core/failure-classifier.ts'
 import type { Outcome } from '../core/outcome.ts'
-import { hubMemoryFailed } from '../core/relay.ts'
 import type { Ack, Credit, Deliver, EndpointRulesMessage, HubReport } from '../transports/relay/protocol.ts'
 import type { Transport } from '../transports/transport.ts'
 import type { Ends } from './ends.ts'
 import type { Tried } from './hub-events.ts'
 import { Lane } from './lane.ts'
-import { parcelOf, reportForEdge, type Target, targetOf, triedOf } from './target.ts'
+import { notRemembering, parcelOf, reportForEdge, type Target, targetOf, triedOf } from './target.ts'
 
 /** The edge, as long as a link to it is up. */
 export type AnswerLine = Readonly<{ ack(ack: Omit<Ack, 'kind'>): void; returned(deliveries: readonly string[]): void }>
@@ -28,7 +27,6 @@ type Work = {
   readonly delivery: string
   readonly behind: string | null
   readonly deliver: Deliver
-  readonly at: Place
   readonly lane: Lane<Work>
   /** null: it has not begun. */
   target: Target | null
@@ -123,17 +121,7 @@ export class Deliveries {
     const lane = laneOf(place, head.lane)
     const { delivery, behind } = head
     const key = keyOf(head)
-    const work: Work = {
-      key,
-      delivery,
-      behind,
-      deliver,
-      at: place,
-      lane,
-      target: null,
-      isAwaited: true,
-      wasJoined: false,
-    }
+    const work: Work = { key, delivery, behind, deliver, lane, target: null, isAwaited: true, wasJoined: false }
     this.#works.set(key, work)
     this.#bytes += body.length
     this.#giveBack(lane.arrive(work))
@@ -202,14 +190,12 @@ export class Deliveries {
     }
     work.target = target
     const kept = ends.find(delivery, bornAt)
-    // What is no end any more, by rules that have changed, would be answered so for ever and hold its lane.
+    // What was an end by rules that have changed since is none: the edge would ask for it again and again.
     if (kept !== null && this.#isEnd(kept.report, target)) {
       const { report, tookMs } = kept
       this.#settle(work, target, { report, tookMs, remembered: true })
     } else if (ends.problem !== null) {
-      const message = `the hub cannot write its memory: ${ends.problem}`.slice(0, 1_000)
-      const report = { kind: 'unreachable', code: hubMemoryFailed, message } as const
-      this.#settle(work, target, { report, tookMs: 0, remembered: false })
+      this.#settle(work, target, { report: notRemembering(ends.problem), tookMs: 0, remembered: false })
     } else {
       place.running++
       this.#underWay++

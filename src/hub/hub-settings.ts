@@ -1,7 +1,7 @@
+import { edgeAddress } from '../core/edge-address.ts'
 import { PosthornError } from '../core/errors.ts'
-import { relayNameProblem } from '../core/relay.ts'
+import { relayNameProblem, routeTargetProblem } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
-import { edgeAddress } from '../transports/relay/edge-address.ts'
 import type { HubEvent } from './hub-events.ts'
 
 export type HubSettings = Readonly<{
@@ -69,7 +69,8 @@ function problemsOf({ edge, key, routes, proxy }: HubSettings): readonly string[
   for (const [name, url] of routes) {
     const wrongName = relayNameProblem(name)
     if (wrongName !== null) problems.push(`the name of the route ${JSON.stringify(name)} ${wrongName}`)
-    if (!isHttpUrl(url)) problems.push(`the route ${name} must lead to an http:// or https:// address`)
+    const wrongTarget = routeTargetProblem(url)
+    if (wrongTarget !== null) problems.push(`the route ${name} ${wrongTarget}`)
   }
   if (proxy && !isHttpUrl(proxy)) problems.push('proxy must be an http:// or https:// address')
   return problems

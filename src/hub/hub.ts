@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
+import { type EdgeAddress, edgeAddress } from '../core/edge-address.ts'
 import { openHubMemory } from '../store/sqlite/hub-memory-file.ts'
 import { type HttpTransport, openHttpTransport } from '../transports/http/http-transport.ts'
-import { type EdgeAddress, edgeAddress } from '../transports/relay/edge-address.ts'
 import { type Credit, closeCodes } from '../transports/relay/protocol.ts'
 import { backoffMs } from './backoff.ts'
 import { Deliveries } from './deliveries.ts'
+import { EdgeLink } from './edge-link.ts'
 import { Ends } from './ends.ts'
 import type { HubEnd, HubEvent, Tried } from './hub-events.ts'
 import { checkSettings, type HubSettings, type HubTiming, timingDefault } from './hub-settings.ts'
-import { Session } from './session.ts'
 import { verdictOf } from './verdict.ts'
 
 export type { HubEnd, HubEvent, Tried } from './hub-events.ts'
@@ -26,7 +26,8 @@ export type Hub = Readonly<{
 }>
 
 const mib = 1_024 * 1_024
-const concurrencyDefault = 64
+/** As many as the edge sends at once by default: what waits here for its turn uses up the edge's patience. */
+const concurrencyDefault = 100
 /** Bodies are at most 64 MiB at an edge; so much has to fit. */
 const credit: Credit = { frames: 1_024, bytes: 64 * mib }
 const frameBytesMax = 65 * mib
@@ -48,7 +49,7 @@ class RunningHub implements Hub {
   readonly #deliveries: Deliveries
   readonly #stopping = new AbortController()
   readonly #resolve: (end: HubEnd) => void
-  #link: Session | null = null
+  #link: EdgeLink | null = null
   #hasStarted = false
   #shutting: Promise<void> | null = null
 
@@ -119,10 +120,10 @@ class RunningHub implements Hub {
     }
   }
 
-  #open(): Session {
+  #open(): EdgeLink {
     const { edge, key, ca, proxy = null, compress = false, software, routes, log } = this.#settings
     const { beatMs, silenceMsMax, connectMsMax } = this.#timing
-    return new Session({
+    return new EdgeLink({
       socket: { address: this.#address, key, ca, proxy: proxy || null, compress, frameBytesMax, beatMs, connectMsMax },
       hello: { software, session: this.#session, routes: [...routes.keys()], credit, frameBytesMax },
       deliveries: this.#deliveries,

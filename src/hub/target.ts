@@ -2,8 +2,15 @@ import type { HttpEndpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Report } from '../core/outcome.ts'
+import { hubMemoryFailed } from '../core/relay.ts'
 import { presets } from '../core/retry-policy.ts'
-import type { Deliver, DeliverHead, EndpointRulesMessage, HubReport } from '../transports/relay/protocol.ts'
+import {
+  type Deliver,
+  type DeliverHead,
+  type EndpointRulesMessage,
+  type HubReport,
+  reportLimits,
+} from '../transports/relay/protocol.ts'
 import type { Parcel } from '../transports/transport.ts'
 import type { Tried } from './hub-events.ts'
 
@@ -71,11 +78,7 @@ export function triedOf({ head }: Deliver, { route, endpoint }: Target, result: 
 
 type TriedResult = Pick<Tried, 'report' | 'outcome' | 'tookMs' | 'remembered'>
 
-const headerNameLengthMax = 256
-const headerLengthMax = 16_384
-const bodyLengthMax = 65_536
-const codeLengthMax = 64
-const messageLengthMax = 1_024
+const { headerNameLengthMax, headerLengthMax, bodyLengthMax, codeLengthMax, messageLengthMax } = reportLimits
 
 /** What the edge is told, within the limits of the protocol; null: nothing, since we have ended the try ourselves. */
 export function reportForEdge(report: Report): HubReport | null {
@@ -95,6 +98,12 @@ export function reportForEdge(report: Report): HubReport | null {
     case 'thrown':
       return { kind: 'unreachable', code: 'NO_ANSWER', message: 'the target gave no answer' }
   }
+}
+
+/** What the edge is told while the memory cannot be written: nothing was tried. */
+export function notRemembering(problem: string): HubReport {
+  const message = `the hub cannot write its memory: ${problem}`.slice(0, messageLengthMax)
+  return { kind: 'unreachable', code: hubMemoryFailed, message }
 }
 
 function keptHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {

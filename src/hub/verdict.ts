@@ -1,6 +1,6 @@
 import { closeCodes } from '../transports/relay/protocol.ts'
+import type { EdgeLinkEnd } from './edge-link.ts'
 import type { HubEnd } from './hub-events.ts'
-import type { SessionEnd } from './session.ts'
 
 /** What follows from the end of a link: the hub comes back, or it stays away and says why. */
 export type Verdict = Readonly<{ comesBack: true; message: string }> | Readonly<{ comesBack: false; end: StayingAway }>
@@ -9,7 +9,7 @@ type StayingAway = Exclude<HubEnd, { kind: 'stopped' }>
 
 const unauthorized = 401
 
-export function verdictOf({ socket, message }: SessionEnd, edge: string): Verdict {
+export function verdictOf({ socket, message }: EdgeLinkEnd, edge: string): Verdict {
   const said = message === null ? '' : ` (${message})`
   switch (socket.kind) {
     case 'refused':

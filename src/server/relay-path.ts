@@ -1,10 +1,9 @@
-import type { Relay } from '../core/relay.ts'
+import { type Relay, relayKeyPrefix, relayPath } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
-import { type RelayGate, relayPath } from '../transports/relay-gate.ts'
+import type { RelayGate } from '../transports/relay-gate.ts'
 import { bearerOf } from './auth.ts'
 import { rawAnswer, type Upgrades } from './listening.ts'
 import { Problem } from './problem.ts'
-import { relayKeyPrefix } from './relays.ts'
 import type { Api } from './route.ts'
 
 export type RelayPathParts = Readonly<{
@@ -33,7 +32,7 @@ const refusals = {
 /** `/v1/relay`, where hubs connect: who has the key of a relay gets a link, everybody else an answer and no more. */
 export function openRelayPath({ find, gate, isStopping, log, now }: RelayPathParts): Upgrades {
   const note = refusalNotes(log, now)
-  const refusalOf = (key: string): keyof typeof refusals | Relay => {
+  const relayOrRefusal = (key: string): Relay | keyof typeof refusals => {
     if (isStopping()) return 'stopping'
     if (key === '') return 'noKey'
     // Keys of the API begin otherwise, and no hub comes in with one.
@@ -44,7 +43,7 @@ export function openRelayPath({ find, gate, isStopping, log, now }: RelayPathPar
     wants: ({ url = '', headers }) =>
       headers.upgrade?.toLowerCase() === 'websocket' && (url === relayPath || url.startsWith(`${relayPath}?`)),
     take(request, socket, head) {
-      const found = refusalOf(bearerOf(request.headers.authorization))
+      const found = relayOrRefusal(bearerOf(request.headers.authorization))
       if (typeof found !== 'string') {
         gate.admit(found, { request, socket, head })
         return

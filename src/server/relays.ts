@@ -1,9 +1,8 @@
-import type { Relay } from '../core/relay.ts'
+import { fullRelayName, type Relay, relayKeyPrefix } from '../core/relay.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
 import { hashOfKey, newKeyText } from './key-text.ts'
 import { notFound, Problem } from './problem.ts'
 
-export const relayKeyPrefix = 'phr_'
 const relaysMax = 10_000
 
 type KeptRelays = Pick<RegistryStore, 'putRelay' | 'removeRelay' | 'listRelays'>
@@ -40,7 +39,7 @@ export class Relays {
   }
 
   named(tenant: string, name: string): Relay | null {
-    return this.#byName.get(nameKey({ tenant, name })) ?? null
+    return this.#byName.get(fullRelayName(tenant, name)) ?? null
   }
 
   /** The kept relay and the text of its key, which nobody can ask for again. A name that its tenant has is a `conflict`. */
@@ -92,7 +91,7 @@ export class Relays {
   #remember(relay: Relay): void {
     this.#byId.set(relay.id, relay)
     this.#byHash.set(relay.hash, relay)
-    this.#byName.set(nameKey(relay), relay)
+    this.#byName.set(fullRelayName(relay.tenant, relay.name), relay)
   }
 
   #forget(id: string): void {
@@ -100,11 +99,6 @@ export class Relays {
     if (kept === undefined) return
     this.#byId.delete(id)
     this.#byHash.delete(kept.hash)
-    this.#byName.delete(nameKey(kept))
+    this.#byName.delete(fullRelayName(kept.tenant, kept.name))
   }
-}
-
-/** Neither a tenant nor a name has a line break. */
-function nameKey({ tenant, name }: Pick<Relay, 'tenant' | 'name'>): string {
-  return `${tenant}\n${name}`
 }

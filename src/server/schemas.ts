@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
-import { relayNameLengthMax, relayNameProblem } from '../core/relay.ts'
+import { relayNameLengthMax, relayNamePattern, relayNameProblem } from '../core/relay.ts'
 import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
 import { errorsMax, type FieldError, validationProblem } from './problem.ts'
@@ -136,7 +136,7 @@ export const tenant = checkedText(tenantProblem).meta({ pattern: tenantPattern.s
 
 /** Of a relay, or of a route. */
 export const relayName = checkedText(relayNameProblem).meta({
-  pattern: '^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$',
+  pattern: relayNamePattern.source,
   maxLength: relayNameLengthMax,
   examples: ['home'],
 })

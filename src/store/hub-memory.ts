@@ -16,7 +16,8 @@ export type EndReport = Extract<Report, { kind: 'answered' | 'blocked' }>
  * does not get the same delivery twice. What is lost from it costs at most a repeat, so it survives the end of the
  * process and forgets what is oldest.
  *
- * Both methods throw a `PosthornError` when the storage fails. Then nothing may begin that would have to be remembered.
+ * `find`, `keep` and `probe` throw a `PosthornError` when the storage fails. Then nothing may begin that would have to be
+ * remembered.
  */
 export interface HubMemory {
   find(delivery: string, bornAt: number): KeptEnd | null
@@ -24,7 +25,7 @@ export interface HubMemory {
   /** When it returns, the end outlives this process. The same end may be kept twice; the later one counts. */
   keep(end: KeptEnd): void
 
-  /** Writes what `keep` would have to write, and takes it back: whether it could be kept now. Throws if not. */
+  /** Writes something as `keep` does, whatever it is: throws if nothing can be kept now. */
   probe(): void
 
   /** May be called twice and never throws. */

@@ -2,9 +2,6 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Relay, RelayLink } from '../core/relay.ts'
 
-/** What a hub connects to, below the edge's address. */
-export const relayPath = '/v1/relay'
-
 /** Where hubs come in. Who may is decided before: a relay that is given here has shown its key. */
 export interface RelayGate {
   /** Makes a link of an HTTP upgrade. An older link of the same relay is told why, and ends. */

@@ -54,9 +54,8 @@ export interface Transport {
   /**
    * Sends one parcel. Resolves within `parcel.endpoint.timeoutMs` of the call, whatever the other side does (within twice
    * that for a handler in an ordered lane, which waits for a late run so that order is kept; a while later for a relay,
-   * whose hub has the time-out for itself), and never rejects: what
-   * went wrong is in the report. Aborting `signal` ends the try at once: as `interrupted`, or as answered when the status
-   * had arrived.
+   * whose hub has the time-out for itself), and never rejects: what went wrong is in the report. Aborting `signal` ends
+   * the try at once: as `interrupted`, or as answered when the status had arrived.
    */
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report>
 

@@ -31,21 +31,10 @@ export function watchRelays(register: Registry, view: RelaysView): void {
   })
 }
 
-/** What a change of a link counts as. Links say in words why they ended; here they need to be few. */
-export function linkEvent({ connected, why }: Pick<RelayChanged, 'connected' | 'why'>): string {
-  if (connected) return 'connected'
-  const known = endings.find(([, words]) => words.test(why ?? ''))
-  return known?.[0] ?? 'lost'
+/** What a change of a link counts as. */
+export function linkEvent({ ending }: Pick<RelayChanged, 'ending'>): string {
+  return ending ?? 'connected'
 }
-
-const endings: readonly (readonly [event: string, words: RegExp])[] = [
-  ['lost', /^the connection /i],
-  ['replaced', /another hub/i],
-  ['revoked', /revoked/i],
-  ['silent', /heard/i],
-  ['refused', /understood|version/i],
-  ['left', /stops|closed it/i],
-]
 
 type Linked = Readonly<{ relay: KnownRelay; link: RelayLink }>
 

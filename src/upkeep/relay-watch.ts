@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Notice } from '../core/notice.ts'
 import type { Notification } from '../core/notification.ts'
-import type { Relay, RelayLink } from '../core/relay.ts'
+import { fullRelayName, type Relay, type RelayLink } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
@@ -110,7 +110,9 @@ export class RelayWatch {
     try {
       this.#take(await this.#parts.store.listRelays())
       const endpoints = Map.groupBy(this.#parts.endpoints(), relayNamed)
-      for (const watched of this.#watched.values()) await this.#lookAt(watched, endpoints.get(fullName(watched)) ?? [])
+      for (const watched of this.#watched.values()) {
+        await this.#lookAt(watched, endpoints.get(fullRelayName(watched.tenant, watched.name)) ?? [])
+      }
     } catch (err) {
       if (!this.#stopped) this.#parts.log.warn({ err }, 'relays.not_looked_at')
     }
@@ -174,10 +176,5 @@ export class RelayWatch {
 }
 
 function relayNamed(endpoint: Endpoint): string | null {
-  return endpoint.kind === 'relay' ? fullName({ tenant: endpoint.tenant, name: endpoint.relay }) : null
-}
-
-/** Names are told apart within a tenant only. */
-function fullName({ tenant, name }: Pick<Relay, 'tenant' | 'name'>): string {
-  return JSON.stringify([tenant, name])
+  return endpoint.kind === 'relay' ? fullRelayName(endpoint.tenant, endpoint.relay) : null
 }

@@ -133,6 +133,26 @@ describe('posthorn listen', () => {
     assert.deepEqual(await leftAt(server), [[], []])
   })
 
+  test('leaves nothing behind when nobody reads its lines any more', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const sink = await sinkFor(t)
+    const listen = listenFor(t, server, ['--forward', sink.url])
+    await listen.line(/^connected to/)
+    listen.child.stdout.destroy()
+    await send(server, 'order.created')
+    assert.equal((await listen.ended).code, 0)
+    assert.deepEqual(await leftAt(server), [[], []])
+  })
+
+  test('goes straight to a server on this machine, whatever the proxy', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const env = { POSTHORN_URL: server.url, TMPDIR: folderFor(t), ALL_PROXY: 'socks5://127.0.0.1:9' }
+    const listen = start(['listen', '--forward', 'http://127.0.0.1:9/'], { env })
+    t.after(() => listen.stop('SIGKILL'))
+    await listen.line(/^connected to/)
+    assert.equal((await listen.stop('SIGINT')).code, 0)
+  })
+
   test('says so when it cannot remove what it has made', async (t) => {
     const server = await serverFor(t, folderFor(t))
     const listen = listenFor(t, server, ['--forward', 'http://127.0.0.1:9/'])

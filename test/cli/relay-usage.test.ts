@@ -97,6 +97,7 @@ describe('the settings of a hub', () => {
     [{ edge, key }, {}, /no route: say --route/],
     [{ ...complete, edge: 'edge.example' }, {}, /--edge must be the address/],
     [{ ...complete, edge: 'wss://u:p@edge.example' }, {}, /--edge must have nothing but host, port and path/],
+    [{ ...complete, route: ['a=http://u:p@x'] }, {}, /--route a must not carry a user name or password.*header/],
     [{ ...complete, key: 'phk_x' }, {}, /--key must be the key/],
     [{ ...complete, keyFile: '/nowhere' }, {}, /--key and --key-file exclude each other/],
     [{ edge, route, keyFile: '/nowhere' }, {}, /\/nowhere cannot be read/],
@@ -121,7 +122,8 @@ describe('wrong usage ends with exit code 2 and is done nothing with', () => {
     [['relay'], /the settings of the hub are not valid:[\s\S]*no route[\s\S]*no edge[\s\S]*no key/],
     [['relay', '--edgee', 'x'], /unknown option '--edgee'[\s\S]*--edge/],
     [['listen'], /required option '--forward <url>' not specified/],
-    [['listen', '--forward', 'localhost:3000'], /--forward must be an http:\/\/ or https:\/\/ address/],
+    [['listen', '--forward', 'localhost:3000'], /--forward must lead to an http:\/\/ or https:\/\/ address/],
+    [['listen', '--forward', 'http://me:pw@localhost:3000'], /--forward must not carry a user name or password/],
     [['listen', '--forward', 'http://localhost:3000', '-o', 'xml'], /Allowed choices are table, json, jsonl/],
   ]
   for (const [args, says] of calls) {

@@ -54,7 +54,7 @@ test('without a status the endpoint is unavailable, unless we ran out of somethi
     ...['CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'ERR_TLS_CERT_ALTNAME_INVALID', 'EPROTO', 'DEADLINE'],
     ...['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'HPE_INVALID_CONSTANT', 'WHATEVER', ''],
   ]
-  const ours = ['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC']
+  const ours = ['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC', 'HUB_MEMORY']
   for (const code of unavailable) {
     const outcome = classify({ kind: 'unreachable', code, message: 'connect failed' }, {}, now)
     assert.deepEqual(outcome, { kind: 'unavailable', error: `${code}: connect failed`, retryAfterMs: null })

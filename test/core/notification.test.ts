@@ -91,7 +91,18 @@ test('a replay is told when it has finished, to its tenant or else to the defaul
 test('a hub that comes or goes is no news by itself', () => {
   for (const connected of [true, false]) {
     const why = connected ? null : 'lost'
-    assert.equal(told({ kind: 'relay.changed', tenant: 'acme', relayId: 'rly_1', name: 'home', connected, why }), null)
+    assert.equal(
+      told({
+        kind: 'relay.changed',
+        tenant: 'acme',
+        relayId: 'rly_1',
+        name: 'home',
+        connected,
+        ending: connected ? null : 'lost',
+        why,
+      }),
+      null,
+    )
   }
 })
 

@@ -34,11 +34,11 @@ const exempt: readonly (readonly [string, string, boolean])[] = [
   ['wss://edge.example', 'edge.example:443', true],
   ['wss://edge.example', 'edge.example:444', false],
   ['wss://edge.example:4800', 'edge.example:4800', true],
-  ['wss://127.0.0.1', '127.0.0.1', true],
-  ['wss://127.0.0.1', '0.0.1', false],
-  ['wss://[::1]', '::1', true],
-  ['wss://[::1]:4800', '[::1]:4800', true],
-  ['wss://[::1]', '::2', false],
+  ['wss://192.0.2.1', '192.0.2.1', true],
+  ['wss://192.0.2.1', '0.2.1', false],
+  ['wss://[2001:db8::1]', '2001:db8::1', true],
+  ['wss://[2001:db8::1]:4800', '[2001:db8::1]:4800', true],
+  ['wss://[2001:db8::1]', '2001:db8::2', false],
   ['wss://edge.example', '', false],
 ]
 for (const [address, list, isExempt] of exempt) {
@@ -46,3 +46,12 @@ for (const [address, list, isExempt] of exempt) {
     assert.equal(proxyFor(address, { ...variables, NO_PROXY: list }) === null, isExempt)
   })
 }
+
+test('picks none for this machine itself, which no proxy can reach', () => {
+  for (const host of ['localhost', 'localhost.', 'hub.localhost', '127.0.0.1', '127.9.9.9', '[::1]']) {
+    assert.equal(proxyFor(`ws://${host}:4800`, variables), null, host)
+  }
+  for (const host of ['localhost.example', '127.example', '128.0.0.1', '[::2]']) {
+    assert.notEqual(proxyFor(`ws://${host}:4800`, variables), null, host)
+  }
+})

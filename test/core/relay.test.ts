@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { linkLost, relayNameProblem } from '../../src/core/relay.ts'
+import { fullRelayName, linkLost, relayNameProblem, routeTargetProblem } from '../../src/core/relay.ts'
 
 test('a name is lower-case letters and digits, with . _ - between them, up to 64 characters', () => {
   const good = ['a', '0', 'home', 'home-2', 'rack.7_b', 'a--b', '1.2.3', 'a'.repeat(64)]
@@ -43,4 +43,26 @@ test('a character that is not allowed is refused wherever it stands', () => {
 
 test('the code of a lost link can stand at the beginning of an error', () => {
   assert.match(linkLost, /^[A-Z_]+$/)
+})
+
+test('a route leads to a web address without a password, and the password is not repeated', () => {
+  for (const address of ['http://127.0.0.1:8123/hook', 'HTTPS://host.example/?a=1', 'http://[::1]/']) {
+    assert.equal(routeTargetProblem(address), null, address)
+  }
+  for (const address of ['', 'localhost:3000', 'ftp://x', '/hook']) {
+    assert.match(routeTargetProblem(address) ?? '', /http:\/\/ or https:\/\//, address)
+  }
+  for (const address of ['http://me:hunter2@x/', 'http://me@x/', 'http://:hunter2@x/']) {
+    assert.match(routeTargetProblem(address) ?? '', /^(?!.*hunter2).*user name or password/, address)
+  }
+})
+
+test('relays of one name in two tenants are told apart, whatever the tenants are called', () => {
+  const name = fc.stringMatching(/^[a-z0-9]{1,5}$/)
+  const pair = fc.tuple(fc.string({ maxLength: 5 }), name)
+  fc.assert(
+    fc.property(pair, pair, ([tenant, one], [other, two]) => {
+      assert.equal(fullRelayName(tenant, one) === fullRelayName(other, two), tenant === other && one === two)
+    }),
+  )
 })

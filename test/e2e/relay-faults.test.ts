@@ -5,7 +5,7 @@ import { exitCodes } from '../../src/cli/failure.ts'
 import { Crowd } from '../support/crowd.ts'
 import { type LedgerSink, openLedgerSink, type SinkScript } from '../support/ledger-sink.ts'
 import { randomFrom } from '../support/random.ts'
-import { relayLedger } from '../support/relay-ledger.ts'
+import { type RelayRun, relayLedger } from '../support/relay-ledger.ts'
 import { openRelayScene, type RelayScene, shortWaits } from '../support/relay-scene.ts'
 
 // What can go wrong between an edge and its hub, with real processes. `RELAY_SEED` repeats a run's points.
@@ -20,14 +20,15 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
   it('when the link is cut at random under load', async (t) => {
     const { scene, sink, crowd, random } = await underLoad(t)
     scene.startHub()
-    for (let cut = 0; cut < 12; cut++) {
+    const cuts = 12
+    for (let cut = 0; cut < cuts; cut++) {
       await sink.until(more(sink.arrived, 1 + Math.floor(random() * 60)))
       scene.proxy.shape({ roundTripMs: Math.floor(random() * 40), dark: cut % 3 === 0 ? ['up'] : [] })
       await pause(random() * 60)
       scene.proxy.cut(random() < 0.5 ? 'rst' : 'fin', random())
       scene.proxy.shape({ dark: [] })
     }
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0 })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: cuts })
   })
 
   it('when the edge is killed', async (t) => {
@@ -37,7 +38,7 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
       await sink.until(more(sink.arrived, 1 + Math.floor(random() * 80)))
       await scene.restartEdge('kill')
     }
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0 })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 2 })
   })
 
   it('when the hub is killed, but for the try it had in hand', async (t) => {
@@ -49,7 +50,7 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
       await hub.kill()
       hub = scene.startHub()
     }
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: kills })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: kills, breaks: kills })
   })
 
   it('when both are killed at once', async (t) => {
@@ -59,7 +60,7 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
     await Promise.all([hub.kill(), scene.killEdge()])
     scene.startHub()
     await scene.startEdge()
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 1 })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 1, breaks: 1 })
   })
 
   it('when the edge is restarted in good order', async (t) => {
@@ -67,7 +68,7 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
     scene.startHub()
     await sink.until(more(sink.arrived, 40))
     await scene.restartEdge('stop')
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0 })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 1 })
   })
 
   it('when the hub is stopped in good order', async (t) => {
@@ -76,7 +77,7 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
     await sink.until(more(sink.arrived, 40))
     assert.equal(await hub.stop(), 0)
     scene.startHub()
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0 })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 1 })
   })
 
   it('when the link is half-open: the hub notices and comes back', async (t) => {
@@ -88,7 +89,7 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
     await scene.proxy.until(() => scene.proxy.accepted() > before)
     scene.proxy.shape({ dark: [] })
     await sink.until(more(sink.arrived, 20))
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0 })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 1 })
     assert.equal(hub.child.exitCode, null)
   })
 
@@ -99,7 +100,7 @@ describe('the relay loses nothing, keeps the order and repeats nothing', { concu
     await sink.down()
     await hub.says(/ECONNREFUSED/)
     await sink.up()
-    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0 })
+    await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 0 })
     assert.equal(hub.child.exitCode, null)
   })
 })
@@ -154,7 +155,7 @@ describe('a hub and its edge', { concurrency: 2 }, () => {
     await scene.connected()
     const later = openCrowd(t, scene, sink, 500_000)
     await sink.until(more(sink.arrived, 30))
-    await assertKept(t, scene, { sink, crowds: [crowd, later], hubKills: 0 })
+    await assertKept(t, scene, { sink, crowds: [crowd, later], hubKills: 0, breaks: 1 })
     assert.equal(second.child.exitCode, null)
     assert.equal(scene.proxy.accepted(), 2)
   })
@@ -190,7 +191,7 @@ function more(list: readonly unknown[], count: number): () => boolean {
   return () => list.length >= wanted
 }
 
-async function assertKept(t: TestContext, scene: RelayScene, run: Parameters<typeof relayLedger>[1]): Promise<void> {
+async function assertKept(t: TestContext, scene: RelayScene, run: RelayRun): Promise<void> {
   const { problems, ...figures } = await relayLedger(scene, run)
   t.diagnostic(JSON.stringify(figures))
   assert.deepEqual(problems, [])

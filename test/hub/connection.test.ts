@@ -3,38 +3,12 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { test } from 'node:test'
 import { backoffMs } from '../../src/hub/backoff.ts'
-import { edgeAddress } from '../../src/transports/relay/edge-address.ts'
 import { closeCodes } from '../../src/transports/relay/protocol.ts'
 import { makeCertificate } from '../support/certificates.ts'
 import { openScriptedEdge } from '../support/scripted-edge.ts'
 import { HubScene, routeTo } from './hub-scene.ts'
 
-const addresses: readonly (readonly [string, string])[] = [
-  ['ws://edge.example', 'ws://edge.example/v1/relay'],
-  ['http://edge.example:4800/', 'ws://edge.example:4800/v1/relay'],
-  ['wss://edge.example/v1/relay', 'wss://edge.example/v1/relay'],
-  ['https://edge.example/v1/relay/', 'wss://edge.example/v1/relay'],
-  ['https://edge.example/below/', 'wss://edge.example/below/v1/relay'],
-  ['ws://[::1]:4800', 'ws://[::1]:4800/v1/relay'],
-]
-for (const [given, url] of addresses) {
-  test(`takes ${given} for ${url}`, () => {
-    const address = edgeAddress(given)
-    assert.ok(!('problem' in address))
-    assert.equal(address.url, url)
-  })
-}
-
 test('refuses what is no address of an edge, no route and no key, all in one go', async (t) => {
-  for (const edge of [
-    'edge.example',
-    'ftp://edge.example',
-    'ws://user:pw@edge.example',
-    'ws://edge.example/?a=1',
-    '',
-  ]) {
-    assert.ok('problem' in edgeAddress(edge), edge)
-  }
   const routes = new Map([['Bad Name', 'ftp://x']])
   const opening = new HubScene(t).openHub({ edge: 'ftp://x', key: 'a b', routes, proxy: 'socks5://x' })
   await assert.rejects(opening, (error: Error) => {

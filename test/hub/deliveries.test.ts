@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
+import type { Ack } from '../../src/transports/relay/protocol.ts'
 import { testSecret } from '../support/scripted-endpoint.ts'
 import { HubScene, routeTo } from './hub-scene.ts'
 
@@ -199,6 +200,22 @@ test('goes by the rules that came last: what is an end, which secrets sign, how 
   assert.deepEqual(report.kind === 'unreachable' && report.code, 'DEADLINE')
 })
 
+test('tries again what was an end only by the rules that it had before', async (t) => {
+  const scene = new HubScene(t)
+  const edge = await scene.edge()
+  const target = await scene.target([{ status: 404 }, { status: 200 }])
+  await scene.hub({ edge: edge.url, routes: routeTo(target) })
+  const link = await edge.link()
+  link.describe()
+  link.deliver({ delivery: 'dlv_1' })
+  assert.equal(statusOf(await link.ack()), 404)
+  link.describe({ classify: { '404': 'retryable' } })
+  link.deliver({ delivery: 'dlv_1', attempt: 2 })
+  assert.equal(statusOf(await link.ack()), 200)
+  link.deliver({ delivery: 'dlv_1', attempt: 3 })
+  assert.deepEqual([statusOf(await link.ack()), target.received.length], [200, 2])
+})
+
 test('reports a target that is not there, and stays', async (t) => {
   const scene = new HubScene(t)
   const edge = await scene.edge()
@@ -227,3 +244,7 @@ test('hands nothing to another host than the one of the route, whatever the targ
   assert.equal(report.kind === 'answered' && report.statusCode, 307)
   assert.equal(other.connections(), 0)
 })
+
+function statusOf({ report }: Ack): number | string {
+  return report.kind === 'answered' ? report.statusCode : report.kind
+}

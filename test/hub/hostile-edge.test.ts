@@ -16,6 +16,8 @@ const garbage: Readonly<Record<string, string | Buffer>> = {
   'a head that is longer than its frame': Buffer.from([0, 0, 1, 0, 0x7b, 0x7d]),
   'a head that is no delivery': headOnly('{"kind":"deliver"}'),
   'a head of null': headOnly('null'),
+  'a name that has no room in the reason of a close': endpointWith('語'.repeat(200)),
+  'a name that has no end': endpointWith('x'.repeat(99_999)),
 }
 for (const [what, data] of Object.entries(garbage)) {
   test(`closes the link on ${what}, says so, and comes back`, async (t) => {
@@ -162,4 +164,10 @@ function headOnly(head: string): Buffer {
   const json = Buffer.from(head)
   frame.writeUInt32BE(json.length, 0)
   return Buffer.concat([frame.subarray(0, 4), json])
+}
+
+/** All of it is right but one header. */
+function endpointWith(headerName: string): string {
+  const rules = { kind: 'endpoint', endpoint: 'ep_1', route: 'main', timeoutMs: 1, classify: {}, secrets: [] }
+  return JSON.stringify({ ...rules, headers: { [headerName]: 1 } })
 }

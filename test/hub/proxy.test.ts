@@ -63,6 +63,15 @@ for (const isSecure of [false, true]) {
   })
 }
 
+test('sends a password with a percent sign that nobody has encoded', async (t) => {
+  const scene = new HubScene(t)
+  const edge = await scene.edge()
+  const { asked, host } = await openProxy(t)
+  await scene.hub({ edge: edge.url, proxy: `http://me:100%@${host}` })
+  await edge.link()
+  assert.equal(asked[0]?.authorization, `Basic ${Buffer.from('me:100%').toString('base64')}`)
+})
+
 test('goes through a proxy that is encrypted itself, and tells nothing to one that it cannot verify', async (t) => {
   const scene = new HubScene(t)
   const edge = await scene.edge()

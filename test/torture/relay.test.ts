@@ -5,7 +5,7 @@ import { Crowd } from '../support/crowd.ts'
 import { type LedgerSink, openLedgerSink } from '../support/ledger-sink.ts'
 import { noNamespaces, noNetem, openNetworkNamespace } from '../support/network-namespace.ts'
 import { randomFrom } from '../support/random.ts'
-import { relayLedger } from '../support/relay-ledger.ts'
+import { type RelayRun, relayLedger } from '../support/relay-ledger.ts'
 import { openRelayScene, type RelayScene, shortWaits } from '../support/relay-scene.ts'
 
 const seed = Number(process.env.RELAY_SEED ?? Date.now() % 2 ** 31)
@@ -42,7 +42,13 @@ test(`${cuts} cuts of the link under load, and kill -9 of edge and hub in turns:
     kills.hub += Number(isHub)
   }
   scene.proxy.shape({ roundTripMs: 0, bytesPerSecond: null, dark: [] })
-  await assertKept(t, scene, { sink, crowd, hubKills: kills.hub, what: { cuts: made, kills } })
+  await assertKept(t, scene, {
+    sink,
+    crowds: [crowd],
+    hubKills: kills.hub,
+    breaks: made + kills.edge + kills.hub,
+    what: { cuts: made, kills },
+  })
 })
 
 /** In one of the ways in which links end: at once, in the middle of a message, or after a time in which nothing came through. */
@@ -88,7 +94,7 @@ test('a real link that vanishes without a word: both sides notice within 30 s, n
   namespace.linkUp(true)
   await sink.until(more(sink, 50))
   t.diagnostic(`${Math.round(performance.now() - downAt - noticedMs)} ms after the link was up it went on`)
-  await assertKept(t, scene, { sink, crowd, hubKills: 0, what: {} })
+  await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 1, what: {} })
   assert.equal(hub.child.exitCode, null)
 })
 
@@ -113,7 +119,7 @@ test('a real link that comes and goes at random', { skip: noNamespaces() ?? fals
     await pause(random() * 1_500)
     namespace.linkUp(true)
   }
-  await assertKept(t, scene, { sink, crowd, hubKills: 0, what: { flaps: 15 } })
+  await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 15, what: { flaps: 15 } })
 })
 
 test('a real link that loses every fifth packet', { skip: noNetem() ?? false }, async (t) => {
@@ -125,7 +131,7 @@ test('a real link that loses every fifth packet', { skip: noNetem() ?? false }, 
   const crowd = openCrowd(t, scene, sink)
   scene.startHub()
   await sink.until(more(sink, 1_000))
-  await assertKept(t, scene, { sink, crowd, hubKills: 0, what: { lossPercent: 20 } })
+  await assertKept(t, scene, { sink, crowds: [crowd], hubKills: 0, breaks: 0, what: { lossPercent: 20 } })
 })
 
 async function openSink(t: TestContext): Promise<LedgerSink> {
@@ -150,10 +156,12 @@ function more({ arrived }: LedgerSink, count: number): () => boolean {
   return () => arrived.length >= wanted
 }
 
-type Run = Readonly<{ sink: LedgerSink; crowd: Crowd; hubKills: number; what: object }>
-
-async function assertKept(t: TestContext, scene: RelayScene, { crowd, what, ...run }: Run): Promise<void> {
-  const { problems, ...figures } = await relayLedger(scene, { ...run, crowds: [crowd] })
+async function assertKept(
+  t: TestContext,
+  scene: RelayScene,
+  { what, ...run }: RelayRun & Readonly<{ what: object }>,
+): Promise<void> {
+  const { problems, ...figures } = await relayLedger(scene, run)
   t.diagnostic(JSON.stringify({ ...what, ...figures, problems: problems.length }))
   assert.deepEqual(problems.slice(0, 20), [])
 }

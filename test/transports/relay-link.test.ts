@@ -32,10 +32,10 @@ describe('a hello', () => {
       outstanding: 0,
     })
     assert.ok(roundTripMs !== null && roundTripMs >= 0, 'measured from the start')
-    assert.deepEqual(changes, [{ relay, connected: true, why: null }])
+    assert.deepEqual(changes, [{ relay, connected: true, ending: null, why: null }])
     hub.ws.close(1001)
     await hub.closed
-    assert.deepEqual(changes.at(-1), { relay, connected: false, why: 'the hub closed it (1001)' })
+    assert.deepEqual(changes.at(-1), { relay, connected: false, ending: 'left', why: 'the hub closed it (1001)' })
     assert.equal(transport.linkOf(relay.id), null)
     assert.deepEqual(told, [endpoint.id, endpoint.id])
   })
@@ -102,6 +102,8 @@ describe('a link ends', () => {
       }),
     ],
     ['a binary message', new Uint8Array([0, 0, 0, 1])],
+    ['a name that has no room in the reason of a close', ackWith('語'.repeat(200))],
+    ['a name that has no end', ackWith('x'.repeat(99_999))],
   ]
   for (const [what, data] of garbage) {
     test(`at garbage: ${what}`, async (t) => {
@@ -326,3 +328,9 @@ describe('when the edge stops', () => {
     await ended
   })
 })
+
+/** All of it is right but one header. */
+function ackWith(headerName: string): string {
+  const report = { kind: 'answered', statusCode: 200, headers: { [headerName]: 1 }, body: '' }
+  return JSON.stringify({ kind: 'ack', delivery: 'x', bornAt: 1, report, tookMs: 1 })
+}

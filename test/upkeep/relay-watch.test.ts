@@ -68,7 +68,7 @@ async function scene(t: TestContext, relays: readonly Relay[] = [], endpoints: E
   })
   await watch.look()
   const turn = (relay: Relay, connected: boolean) =>
-    notices.publish({ kind: 'relay.changed', ...named(relay), connected, why: connected ? null : 'lost' })
+    notices.publish({ kind: 'relay.changed', ...named(relay), connected, ...(connected ? up : down) })
   const pass = async (ms: number) => {
     time.now += ms
     await watch.look()
@@ -89,6 +89,9 @@ const named = ({ id: relayId, name, tenant }: Relay) => ({ relayId, name, tenant
 const told = (relay: Relay, type: string, ms: number) => ({
   ...{ type, tenant: relay.tenant, relayId: relay.id, name: relay.name, awayMs: ms },
 })
+
+const up = { ending: null, why: null }
+const down = { ending: 'lost', why: 'the connection was lost' } as const
 
 test('a hub that is away for longer than the limit is told of once, and once when it is back', async (t) => {
   const relay = aRelay({ tenant: 'acme' })
@@ -244,7 +247,7 @@ test('it comes as an operational webhook, to callbacks and into the metrics like
   const relay = aRelay()
   await pipeline.store.putRelay(relay)
   const turn = (connected: boolean) =>
-    pipeline.notices.publish({ kind: 'relay.changed', ...named(relay), connected, why: connected ? null : 'lost' })
+    pipeline.notices.publish({ kind: 'relay.changed', ...named(relay), connected, ...(connected ? up : down) })
   turn(true)
   turn(false)
   const { type, data } = JSON.parse((await ops.next()).body.toString())

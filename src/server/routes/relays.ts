@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Relay, RelayLink } from '../../core/relay.ts'
+import { fullRelayName, type Relay, type RelayLink, relayKeyPattern } from '../../core/relay.ts'
 import type { StoreStats } from '../../store/upkeep-store.ts'
 import { idShown, instantShown, pageOf } from '../answers.ts'
 import { idPaging, pageById } from '../paging.ts'
@@ -36,7 +36,7 @@ const relayAnswer = z
   })
   .meta({ id: 'Relay' })
 const relayWithKey = z
-  .strictObject({ ...facts, key: z.string().regex(/^phr_[\w-]{43}$/) })
+  .strictObject({ ...facts, key: z.string().regex(relayKeyPattern) })
   .meta({ id: 'RelayWithKey', description: 'The key is shown here and never again.' })
 
 type RelayParts = Pick<ServerParts, 'relays' | 'gate' | 'catalogue' | 'stats' | 'ids' | 'now'>
@@ -148,10 +148,10 @@ function shown({ gate, catalogue }: RelayParts, relays: readonly Relay[], { back
   const waiting = new Map(backlog.map((entry) => [entry.endpointId, entry]))
   const leading = Map.groupBy(
     catalogue.list().filter((endpoint) => endpoint.kind === 'relay'),
-    ({ tenant, relay }) => `${tenant}\n${relay}`,
+    ({ tenant, relay }) => fullRelayName(tenant, relay),
   )
   return relays.map((relay) => {
-    const endpoints = (leading.get(`${relay.tenant}\n${relay.name}`) ?? []).map(({ id }) => id)
+    const endpoints = (leading.get(fullRelayName(relay.tenant, relay.name)) ?? []).map(({ id }) => id)
     const backlogs = endpoints.flatMap((id) => waiting.get(id) ?? [])
     return { ...factsShown(relay), ...linkShown(gate.linkOf(relay.id)), ...backlogShown(backlogs), endpoints }
   })

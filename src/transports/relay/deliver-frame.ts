@@ -1,7 +1,7 @@
 import type { Buffer } from 'node:buffer'
 import type { RelayEndpoint } from '../../core/endpoint.ts'
 import type { Parcel } from '../transport.ts'
-import { type EndpointRulesMessage, encodeDeliver } from './protocol.ts'
+import { type EndpointRulesMessage, encodeDeliver, secretsMax } from './protocol.ts'
 
 /** A parcel as it goes over the wire. `behind` is the delivery that it follows; null: all before it have ended. */
 export function deliverFrame({ event, endpoint, ...facts }: Parcel, behind: string | null): Buffer {
@@ -19,9 +19,6 @@ export function deliverFrame({ event, endpoint, ...facts }: Parcel, behind: stri
   return encodeDeliver({ head, body: event.body })
 }
 
-/** The newest come first: those beyond what the protocol carries are the oldest. */
-const secretsMax = 16
-
 /** What the hub must know of an endpoint to deliver for it. */
 export function rulesOf({ id, route, timeoutMs, classify, headers, secrets }: RelayEndpoint): EndpointRulesMessage {
   return {
@@ -31,6 +28,7 @@ export function rulesOf({ id, route, timeoutMs, classify, headers, secrets }: Re
     timeoutMs,
     classify: { ...classify },
     headers: { ...headers },
+    // The newest come first: those beyond what the protocol carries are the oldest.
     secrets: secrets.slice(0, secretsMax),
   }
 }

@@ -2,7 +2,7 @@ import http from 'node:http'
 import https from 'node:https'
 import net from 'node:net'
 import tls from 'node:tls'
-import type { EdgeAddress } from './edge-address.ts'
+import type { EdgeAddress } from '../../core/edge-address.ts'
 
 export type DialSettings = Readonly<{
   address: EdgeAddress
@@ -97,8 +97,17 @@ function tunnel(proxy: URL, address: EdgeAddress, trusted: Trusted, signal: Abor
 
 function authorizationOf({ username, password }: URL): Readonly<Record<string, string>> {
   if (username === '' && password === '') return {}
-  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  const pair = `${decoded(username)}:${decoded(password)}`
   return { 'proxy-authorization': `Basic ${Buffer.from(pair).toString('base64')}` }
+}
+
+/** Whoever has not encoded a percent sign means one. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 /** The URL of a proxy may have a password in it: only the host is told. */

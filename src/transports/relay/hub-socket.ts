@@ -2,6 +2,7 @@ import type net from 'node:net'
 import { WebSocket } from 'ws'
 import { reportFailure } from '../http/failure.ts'
 import { type DialSettings, dial } from './dial.ts'
+import { closeReason } from './protocol.ts'
 
 export type HubSocketSettings = DialSettings &
   Readonly<{
@@ -33,7 +34,6 @@ export type HubSocketListener = Readonly<{
 const beatsPerPing = 4
 /** How long the other side has for the closing handshake. */
 const closeMsMax = 2_000
-const reasonLengthMax = 100
 const unanswered: SocketEnd = { kind: 'unreachable', code: 'ETIMEDOUT', message: 'it did not answer in time' }
 
 /**
@@ -79,7 +79,7 @@ export class HubSocket {
       return
     }
     this.#end ??= { kind: 'closed', code, reason }
-    this.#ws.close(code, reason.slice(0, reasonLengthMax))
+    this.#ws.close(code, closeReason(reason))
     this.#closing ??= setTimeout(() => this.#ws?.terminate(), closeMsMax)
   }
 

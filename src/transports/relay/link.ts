@@ -2,12 +2,13 @@ import { Buffer } from 'node:buffer'
 import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import type { Clock } from '../../core/clock.ts'
-import type { Relay, RelayLink } from '../../core/relay.ts'
+import type { LinkEnding, Relay, RelayLink } from '../../core/relay.ts'
 import type { Logger } from '../../log.ts'
 import { HubWork } from './hub-work.ts'
 import {
   type Ack,
   closeCodes,
+  closeReason,
   encode,
   type FromHub,
   type Hello,
@@ -30,19 +31,25 @@ export type LinkParts = Readonly<{
   /** Whether it takes deliveries may have changed. */
   onServing: (link: Link) => void
   /** It is over; nothing comes from it any more. */
-  onDown: (link: Link, why: string) => void
+  onDown: (link: Link, ending: LinkEnding, why: string) => void
   /** There is more room for what is sent ahead. */
   onRoom: (endpointId: string) => void
 }>
 
 /** Why the edge ends a link: told to the hub in words, then closed with the code. */
-export type Ending = Readonly<{ code: number; name: string; message: string }>
+export type Ending = Readonly<{ code: number; name: string; ending: LinkEnding; message: string }>
 
 export const endings = {
-  revoked: { code: closeCodes.revoked, name: 'revoked', message: 'The key of this relay was revoked.' },
+  revoked: {
+    code: closeCodes.revoked,
+    name: 'revoked',
+    ending: 'revoked',
+    message: 'The key of this relay was revoked.',
+  },
   replaced: {
     code: closeCodes.replaced,
     name: 'replaced',
+    ending: 'replaced',
     message: 'Another hub came with the same key; the newest is the one that gets the deliveries.',
   },
 } as const satisfies Record<string, Ending>
@@ -51,7 +58,6 @@ export const endings = {
 const unreadBytesMax = 1024 * 1024
 /** Answers that fit nothing are told of this seldom. */
 const strangeEveryMs = 60_000
-const reasonLengthMax = 120
 const notText = { kind: 'malformed', problem: 'a hub sends texts only' } as const
 
 /** One hub that is connected: its WebSocket, and what is between upgrade and end. */
@@ -82,8 +88,11 @@ export class Link {
     ws.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
     ws.on('ping', (data) => this.#onPing(data))
     ws.on('pong', (data) => this.#onPong(data))
-    ws.on('error', (error) => this.#over(`the connection broke: ${error.message}`))
-    ws.on('close', (code) => this.#over(code === 1006 ? 'the connection was lost' : `the hub closed it (${code})`))
+    ws.on('error', (error) => this.#over('lost', `the connection broke: ${error.message}`))
+    ws.on('close', (code) => {
+      if (code === closeCodes.broken) this.#over('lost', 'the connection was lost')
+      else this.#over('left', `the hub closed it (${code})`)
+    })
   }
 
   /** What the hub has of us; null before its hello and after the end. */
@@ -118,17 +127,22 @@ export class Link {
   end(ending: Ending): void {
     if (this.#isOver) return
     this.#send({ kind: 'error', code: ending.name, message: ending.message })
-    this.close(ending.code, ending.message)
+    this.#close(ending.code, ending.ending, ending.message)
   }
 
-  close(code: number, why: string): void {
-    this.#over(why)
-    this.#ws.close(code, why.slice(0, reasonLengthMax))
+  /** Ends it because we go. */
+  leave(code: number, why: string): void {
+    this.#close(code, 'left', why)
+  }
+
+  #close(code: number, ending: LinkEnding, why: string): void {
+    this.#over(ending, why)
+    this.#ws.close(code, closeReason(why))
   }
 
   /** For a peer that does not listen. */
   terminate(): void {
-    this.#over('it was cut off')
+    this.#over('lost', 'it was cut off')
     this.#ws.terminate()
   }
 
@@ -161,7 +175,7 @@ export class Link {
   }
 
   #silent(message: string): void {
-    this.end({ code: closeCodes.silent, name: 'silent', message })
+    this.end({ code: closeCodes.silent, name: 'silent', ending: 'silent', message })
   }
 
   #onPing(data: Buffer): void {
@@ -193,7 +207,8 @@ export class Link {
   }
 
   #malformed(problem: string): void {
-    this.end({ code: closeCodes.protocol, name: 'malformed', message: `This cannot be understood: ${problem}.` })
+    const message = `This cannot be understood: ${problem}.`
+    this.end({ code: closeCodes.protocol, name: 'malformed', ending: 'refused', message })
   }
 
   #take(message: FromHub): void {
@@ -223,7 +238,7 @@ export class Link {
     else if (hello.version >= versionMin) this.#welcome(hello)
     else {
       const message = `This edge speaks version ${versionMin} and later, the hub at most ${hello.version}: upgrade it.`
-      this.end({ code: closeCodes.version, name: 'version', message })
+      this.end({ code: closeCodes.version, name: 'version', ending: 'refused', message })
     }
   }
 
@@ -265,7 +280,7 @@ export class Link {
     if (this.#ws.readyState === this.#ws.OPEN) this.#ws.send(encode(message))
   }
 
-  #over(why: string): void {
+  #over(ending: LinkEnding, why: string): void {
     if (this.#isOver) return
     this.#isOver = true
     const work = this.#work
@@ -274,7 +289,7 @@ export class Link {
       this.#parts.log.info({ ...this.#ids(), why, outstanding, strange: this.#strange }, 'relay.disconnected')
     }
     this.#work = null
-    this.#parts.onDown(this, why)
+    this.#parts.onDown(this, ending, why)
     work?.lose(why)
   }
 

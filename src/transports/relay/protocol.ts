@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import type { Report } from '../../core/outcome.ts'
+import { relayNameLengthMax } from '../../core/relay.ts'
 
 /**
  * What hub and edge say to each other, over a WebSocket: see docs/relay-protocol.md. All messages are JSON texts but
@@ -9,35 +10,57 @@ import type { Report } from '../../core/outcome.ts'
  */
 export const protocolVersion = 1
 
-export { relayPath } from '../relay-gate.ts'
-
 /** How much the hub takes before it has answered. */
 export type Credit = Readonly<{ frames: number; bytes: number }>
 
+/** What a hub sends at once: answers are small. */
+export const hubMessageBytesMax = 256 * 1024
+/** What may be in a report. */
+export const reportLimits = {
+  headerNameLengthMax: 256,
+  headerLengthMax: 16_384,
+  bodyLengthMax: 65_536,
+  codeLengthMax: 64,
+  messageLengthMax: 1_024,
+} as const
+export const secretsMax = 16
+const idLengthMax = 64
+const typeLengthMax = 256
+const tenantLengthMax = 256
+const softwareLengthMax = 100
+const routesMax = 1_000
+const returnedMax = 10_000
+
 const count = z.number().int().min(0)
 const text = (max: number) => z.string().max(max)
-const id = text(64)
+const id = text(idLengthMax)
+const name = text(relayNameLengthMax)
+const software = text(softwareLengthMax)
+const headers = z.record(text(reportLimits.headerNameLengthMax), text(reportLimits.headerLengthMax))
+const problem = { code: text(reportLimits.codeLengthMax), message: text(reportLimits.messageLengthMax) }
 
 const report = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('answered'),
     statusCode: z.number().int().min(100).max(999),
-    headers: z.record(text(256), text(16_384)),
-    body: text(65_536),
+    headers,
+    body: text(reportLimits.bodyLengthMax),
   }),
-  z.object({ kind: z.literal('unreachable'), code: text(64), message: text(1_024) }),
-  z.object({ kind: z.literal('blocked'), message: text(1_024) }),
+  z.object({ kind: z.literal('unreachable'), ...problem }),
+  z.object({ kind: z.literal('blocked'), message: problem.message }),
 ])
+/** What a hub may report is what an edge can take for its own: never that it interrupted a try or ran code. */
+export type HubReport = z.output<typeof report> & Report
 
 const fromHub = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('hello'),
     /** The newest version that the hub speaks. */
     version: z.number().int().min(1),
-    software: text(100),
+    software,
     /** Told anew by every process of a hub: the same one is the same hub coming back. */
-    session: text(64),
-    routes: z.array(text(64)).max(1_000),
+    session: id,
+    routes: z.array(name).max(routesMax),
     credit: z.object({ frames: count.min(1), bytes: count.min(1) }),
     /** The largest frame that it takes. */
     frameBytesMax: count.min(1),
@@ -52,9 +75,9 @@ const fromHub = z.discriminatedUnion('kind', [
     remembered: z.boolean().optional(),
   }),
   /** Not tried, and not going to be before they are sent again. */
-  z.object({ kind: z.literal('returned'), deliveries: z.array(id).max(10_000) }),
+  z.object({ kind: z.literal('returned'), deliveries: z.array(id).max(returnedMax) }),
   z.object({ kind: z.literal('drain') }),
-  z.object({ kind: z.literal('error'), code: text(64), message: text(1_024) }),
+  z.object({ kind: z.literal('error'), ...problem }),
 ])
 export type FromHub = z.output<typeof fromHub>
 export type Ack = Extract<FromHub, { kind: 'ack' }>
@@ -65,8 +88,8 @@ const toHub = z.discriminatedUnion('kind', [
     kind: z.literal('welcome'),
     /** The version that both speak from now on. */
     version: z.number().int().min(1),
-    software: text(100),
-    relay: text(64),
+    software,
+    relay: name,
     /** Whoever hears nothing for this long takes the link for dead. */
     silenceMsMax: count.min(1),
   }),
@@ -74,16 +97,16 @@ const toHub = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('endpoint'),
     endpoint: id,
-    route: text(64),
+    route: name,
     timeoutMs: count.min(1),
     classify: z.record(text(8), z.enum(['permanent', 'retryable'])),
-    headers: z.record(text(256), text(16_384)),
-    secrets: z.array(z.object({ secret: text(256), expiresAt: z.number().nullable() })).max(16),
+    headers,
+    secrets: z.array(z.object({ secret: text(256), expiresAt: z.number().nullable() })).max(secretsMax),
   }),
   /** What waits at the hub for this endpoint and was not begun is to be returned. */
   z.object({ kind: z.literal('recall'), endpoint: id }),
   z.object({ kind: z.literal('drain') }),
-  z.object({ kind: z.literal('error'), code: text(64), message: text(1_024) }),
+  z.object({ kind: z.literal('error'), ...problem }),
 ])
 export type ToHub = z.output<typeof toHub>
 export type EndpointRulesMessage = Extract<ToHub, { kind: 'endpoint' }>
@@ -100,8 +123,8 @@ const deliverHead = z.object({
   behind: id.nullable(),
   event: z.object({
     id,
-    type: text(256),
-    tenant: text(256),
+    type: text(typeLengthMax),
+    tenant: text(tenantLengthMax),
     key: z.string().nullable(),
     receivedAt: z.number(),
     contentType: z.string(),
@@ -119,9 +142,11 @@ const deliverHead = z.object({
 export type DeliverHead = z.output<typeof deliverHead>
 export type Deliver = Readonly<{ head: DeliverHead; body: Uint8Array }>
 
-/** Why a link was closed, as WebSocket close codes. Hubs come back by themselves but after `replaced` and `revoked`. */
+/** Why a link was closed, as WebSocket close codes. Hubs stay away after `revoked`, `replaced` and `version`. */
 export const closeCodes = {
   goingAway: 1001,
+  /** Never sent: what a WebSocket says when its connection is gone. */
+  broken: 1006,
   restarting: 1012,
   protocol: 4400,
   revoked: 4401,
@@ -130,7 +155,16 @@ export const closeCodes = {
   version: 4426,
 } as const
 
-/** `unknown`: a kind of a newer version, or nothing that can be understood; `problem` says which. */
+/** What a WebSocket takes as the reason of a close, in bytes. */
+const reasonBytesMax = 123
+
+/** As much of it as fits. Whoever hands over more gets no close but an exception. */
+export function closeReason(text: string): string {
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(reasonBytesMax))
+  return text.slice(0, read)
+}
+
+/** `unknown`: of a kind that a newer version has. `malformed`: nothing that can be understood; `problem` says why. */
 export type Read<T> = T | Readonly<{ kind: 'unknown'; name: string }> | Readonly<{ kind: 'malformed'; problem: string }>
 
 export function encode(message: FromHub | ToHub): string {
@@ -187,10 +221,11 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Paths have names in them that the other side has chosen. */
+const problemLengthMax = 300
+
 function firstIssue(error: z.ZodError): string {
   const [issue] = error.issues
-  return issue === undefined ? 'it cannot be read' : `${issue.path.join('.') || 'message'}: ${issue.message}`
+  if (issue === undefined) return 'it cannot be read'
+  return `${issue.path.join('.') || 'message'}: ${issue.message}`.slice(0, problemLengthMax).toWellFormed()
 }
-
-/** What a hub may report is what an edge can take for its own: never that it interrupted a try or ran code. */
-export type HubReport = z.output<typeof report> & Report

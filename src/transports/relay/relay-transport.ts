@@ -1,21 +1,24 @@
-import type { IncomingMessage } from 'node:http'
-import type { Duplex } from 'node:stream'
 import { type ServerOptions, WebSocketServer } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
-import type { Relay, RelayLink } from '../../core/relay.ts'
+import { fullRelayName, type LinkEnding, type Relay, type RelayLink } from '../../core/relay.ts'
 import type { Logger } from '../../log.ts'
 import type { RelayGate } from '../relay-gate.ts'
 import type { AheadTransport, Answer, Parcel } from '../transport.ts'
 import type { HubWork } from './hub-work.ts'
 import { endings, Link, type LinkParts } from './link.ts'
-import { closeCodes } from './protocol.ts'
+import { closeCodes, hubMessageBytesMax } from './protocol.ts'
 import { interrupted, type RelayParcel } from './relay-try.ts'
 import { type Timings, timings } from './timings.ts'
 
-/** A hub came or went; `why` is null when it came. */
-export type LinkChange = Readonly<{ relay: Relay; connected: boolean; why: string | null }>
+/** A hub came or went; `ending` and `why` are null when it came. */
+export type LinkChange = Readonly<{
+  relay: Relay
+  connected: boolean
+  ending: LinkEnding | null
+  why: string | null
+}>
 
 export type RelayTransportParts = Readonly<{
   clock: Clock
@@ -27,8 +30,6 @@ export type RelayTransportParts = Readonly<{
   versionMin?: number
 }>
 
-/** What a hub may send at once: answers are small. */
-const messageBytesMax = 256 * 1024
 const compressedBytesMin = 1_024
 const compressionsMax = 4
 
@@ -68,7 +69,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
       versionMin: parts.versionMin ?? 1,
       onUp: (link) => this.#onUp(link),
       onServing: (link) => this.#tellServing(link.relay),
-      onDown: (link, why) => this.#onDown(link, why),
+      onDown: (link, ending, why) => this.#onDown(link, ending, why),
       onRoom: (endpointId) => {
         for (const listener of this.#roomListeners) listener(endpointId)
       },
@@ -83,10 +84,6 @@ export class RelayTransport implements AheadTransport, RelayGate {
       socket.destroy()
       return
     }
-    this.#upgrade(request, socket, head, relay)
-  }
-
-  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, relay: Relay): void {
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       this.#early.get(relay.id)?.end(endings.replaced)
       const link = new Link(relay, ws, socket, this.#linkParts)
@@ -114,21 +111,21 @@ export class RelayTransport implements AheadTransport, RelayGate {
     if (older !== undefined && older.session === link.session) older.terminate()
     else older?.end(endings.replaced)
     this.#up.set(relay.id, link)
-    this.#byName.set(nameKey(relay.tenant, relay.name), link)
+    this.#byName.set(fullRelayName(relay.tenant, relay.name), link)
     const { id: relayId, name, tenant } = relay
     const { software, protocol } = link.facts ?? {}
     this.#parts.log.info({ relayId, relay: name, tenant, software, protocol }, 'relay.connected')
-    this.#parts.onLink({ relay, connected: true, why: null })
+    this.#parts.onLink({ relay, connected: true, ending: null, why: null })
     this.#tellServing(relay)
   }
 
-  #onDown(link: Link, why: string): void {
+  #onDown(link: Link, ending: LinkEnding, why: string): void {
     const { relay } = link
     if (this.#early.get(relay.id) === link) this.#early.delete(relay.id)
     if (this.#up.get(relay.id) !== link) return
     this.#up.delete(relay.id)
-    this.#byName.delete(nameKey(relay.tenant, relay.name))
-    this.#parts.onLink({ relay, connected: false, why })
+    this.#byName.delete(fullRelayName(relay.tenant, relay.name))
+    this.#parts.onLink({ relay, connected: false, ending, why })
     this.#tellServing(relay)
   }
 
@@ -156,7 +153,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
 
   serves(endpoint: Endpoint): boolean {
     if (endpoint.kind !== 'relay') return false
-    const name = nameKey(endpoint.tenant, endpoint.relay)
+    const name = fullRelayName(endpoint.tenant, endpoint.relay)
     const askers = this.#askers.get(name)
     if (askers === undefined) this.#askers.set(name, new Set([endpoint.id]))
     else askers.add(endpoint.id)
@@ -168,9 +165,9 @@ export class RelayTransport implements AheadTransport, RelayGate {
   }
 
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
-    const work = isForRelay(parcel) ? this.#workFor(parcel.endpoint) : null
-    if (work === null || !isForRelay(parcel) || signal.aborted) return Promise.resolve(nobody)
-    if (!work.serves(parcel.endpoint)) return Promise.resolve(nobody)
+    if (!isForRelay(parcel) || signal.aborted) return Promise.resolve(nobody)
+    const work = this.#workFor(parcel.endpoint)
+    if (work === null || !work.serves(parcel.endpoint)) return Promise.resolve(nobody)
     const report = work.deliver(parcel, signal)
     this.#underway.add(report)
     report.then(() => this.#underway.delete(report))
@@ -204,13 +201,13 @@ export class RelayTransport implements AheadTransport, RelayGate {
   }
 
   #workFor({ tenant, relay }: RelayEndpoint): HubWork | null {
-    return this.#byName.get(nameKey(tenant, relay))?.work ?? null
+    return this.#byName.get(fullRelayName(tenant, relay))?.work ?? null
   }
 
   /** Whoever still wants to know asks again when it is told. */
   #tellServing({ tenant, name }: Relay): void {
     if (this.#servingListeners.size === 0) return
-    const key = nameKey(tenant, name)
+    const key = fullRelayName(tenant, name)
     const askers = this.#askers.get(key) ?? []
     this.#askers.delete(key)
     for (const endpointId of askers) for (const listener of this.#servingListeners) listener(endpointId)
@@ -222,7 +219,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
   drain(): void {
     if (this.#isDraining) return
     this.#isDraining = true
-    for (const link of this.#early.values()) link.close(closeCodes.restarting, 'The edge stops.')
+    for (const link of this.#early.values()) link.leave(closeCodes.restarting, 'The edge stops.')
     for (const link of this.#up.values()) {
       link.drain()
       this.#tellServing(link.relay)
@@ -237,7 +234,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
   async #close(): Promise<void> {
     this.drain()
     await Promise.allSettled(this.#underway)
-    for (const link of this.#up.values()) link.close(closeCodes.restarting, 'The edge stops.')
+    for (const link of this.#up.values()) link.leave(closeCodes.restarting, 'The edge stops.')
     await Promise.all([...this.#open].map((link) => new Promise<void>((resolve) => link.onClosed(resolve))))
     if (this.#sweeper !== null) clearInterval(this.#sweeper)
     this.#server.close()
@@ -250,7 +247,7 @@ function openServer({ closeMsMax: closeTimeout }: Timings): WebSocketServer {
     clientTracking: false,
     // Answered by the link, which looks at what it holds for a hub that does not read.
     autoPong: false,
-    maxPayload: messageBytesMax,
+    maxPayload: hubMessageBytesMax,
     closeTimeout,
     // Only with hubs that ask for it, and without a window that is kept between messages.
     perMessageDeflate: {
@@ -265,9 +262,4 @@ function openServer({ closeMsMax: closeTimeout }: Timings): WebSocketServer {
 
 function isForRelay(parcel: Parcel): parcel is RelayParcel {
   return parcel.endpoint.kind === 'relay'
-}
-
-/** Names have no spaces, so that no two pairs look the same. */
-function nameKey(tenant: string, name: string): string {
-  return `${name} ${tenant}`
 }

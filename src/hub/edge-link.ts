@@ -11,7 +11,7 @@ import {
 } from '../transports/relay/protocol.ts'
 import type { AnswerLine, Deliveries } from './deliveries.ts'
 
-export type SessionSettings = Readonly<{
+export type EdgeLinkSettings = Readonly<{
   socket: HubSocketSettings
   hello: Omit<Hello, 'kind' | 'version'>
   deliveries: Deliveries
@@ -22,8 +22,8 @@ export type SessionSettings = Readonly<{
 
 export type Welcome = Extract<ToHub, { kind: 'welcome' }>
 
-/** How a session was, for who decides whether there is another. */
-export type SessionEnd = Readonly<{
+/** How a link was, for who decides whether there is another. */
+export type EdgeLinkEnd = Readonly<{
   socket: SocketEnd
   /** The edge's own words, if it had any. */
   message: string | null
@@ -31,22 +31,22 @@ export type SessionEnd = Readonly<{
   lastedMs: number
 }>
 
-/** The edge takes 256 KiB at once. */
+/** Ids in one message: far from what an edge takes at once. */
 const returnedMax = 1_000
 const silentEdge = 'the edge did not answer the hello'
 
 /** One link, from the connection to its end. */
-export class Session {
-  readonly ended: Promise<SessionEnd>
-  readonly #settings: SessionSettings
+export class EdgeLink {
+  readonly ended: Promise<EdgeLinkEnd>
+  readonly #settings: EdgeLinkSettings
   readonly #socket: HubSocket
-  readonly #resolve: (end: SessionEnd) => void
+  readonly #resolve: (end: EdgeLinkEnd) => void
   #welcomeTimer: NodeJS.Timeout | null = null
   #welcomedAt: number | null = null
   #message: string | null = null
 
-  constructor(settings: SessionSettings) {
-    const { promise, resolve } = Promise.withResolvers<SessionEnd>()
+  constructor(settings: EdgeLinkSettings) {
+    const { promise, resolve } = Promise.withResolvers<EdgeLinkEnd>()
     this.ended = promise
     this.#resolve = resolve
     this.#settings = settings

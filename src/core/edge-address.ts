@@ -1,4 +1,4 @@
-import { relayPath } from './protocol.ts'
+import { relayPath } from './relay.ts'
 
 /** Where a hub connects to. */
 export type EdgeAddress = Readonly<{
