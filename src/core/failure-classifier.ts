@@ -42,6 +42,13 @@ export function classify(report: Report, classification: Classification, now: nu
   }
 }
 
+/** The same with what the answer said of it, as far as an error has room: the target's own reason to refuse it. */
+export function withAnswer(outcome: Outcome, report: Report): Outcome {
+  if (outcome.kind !== 'permanent' || report.kind !== 'answered') return outcome
+  const said = shortened(report.body)
+  return said === '' ? outcome : { ...outcome, error: shortened(`${outcome.error}: ${said}`) }
+}
+
 function classifyThrown({ verdict, message, retryAfterMs }: Extract<Report, { kind: 'thrown' }>): Outcome {
   const error = shortened(message)
   switch (verdict) {

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { DeliveryFacts } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
-import { classify } from '../core/failure-classifier.ts'
+import { classify, withAnswer } from '../core/failure-classifier.ts'
 import type { Outcome, Report } from '../core/outcome.ts'
 import type { Parcel, Transport } from '../transports/transport.ts'
 
@@ -49,7 +49,9 @@ export function triedAs(
   { number, startedAt, tookMs }: Pick<Attempt, 'number' | 'startedAt' | 'tookMs'>,
   wallNow: number,
 ): Tried {
-  const outcome = classify(report, endpoint.classify, wallNow)
+  const meant = classify(report, endpoint.classify, wallNow)
+  // Who looks at a relay has no log of its target at hand.
+  const outcome = endpoint.kind === 'relay' ? withAnswer(meant, report) : meant
   const answered = report.kind === 'answered'
   const attempt: Attempt = {
     number,

@@ -47,7 +47,7 @@ export const timingDefault: HubTiming = {
   connectMsMax: 10_000,
   backoffMsMin: 500,
   backoffMsMax: 30_000,
-  goodLinkMs: 60_000,
+  goodLinkMs: 10_000,
   graceMs: 10_000,
   rewriteEveryMs: 1_000,
 }

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Classification, classify, parseRetryAfter, retryAfterMsMax } from '../../src/core/failure-classifier.ts'
+import {
+  type Classification,
+  classify,
+  parseRetryAfter,
+  retryAfterMsMax,
+  withAnswer,
+} from '../../src/core/failure-classifier.ts'
 import type { Outcome, Report } from '../../src/core/outcome.ts'
 
 const now = Date.UTC(2026, 6, 26, 12, 0, 0)
@@ -95,6 +101,21 @@ test('error texts are one short line without the code said twice', () => {
   const long = error('EPROTO', `${'x'.repeat(291)}😀${'y'.repeat(1_000)}`)
   assert.equal(long.length, 300)
   assert.ok(long.isWellFormed())
+})
+
+test('a refusal can be told with what its answer said, in one short line; nothing else changes', () => {
+  const saying = (statusCode: number, body: string) => ({ kind: 'answered', statusCode, headers: {}, body }) as const
+  const told = (statusCode: number, body: string) => {
+    const outcome = withAnswer(classify(saying(statusCode, body), {}, now), saying(statusCode, body))
+    return 'error' in outcome ? outcome.error : outcome.kind
+  }
+  assert.equal(told(422, 'no such\n customer'), 'HTTP 422: no such customer')
+  assert.equal(told(422, ' \n'), 'HTTP 422')
+  assert.equal(told(422, 'x'.repeat(1_000)).length, 300)
+  assert.equal(told(503, 'later'), 'HTTP 503')
+  assert.equal(told(200, 'ok'), 'delivered')
+  const blocked = { kind: 'blocked', message: 'closed' } as const
+  assert.deepEqual(withAnswer(classify(blocked, {}, now), blocked), classify(blocked, {}, now))
 })
 
 test('an override decides: below 500 retryable, from 500 on unavailable, a single code before its class', () => {

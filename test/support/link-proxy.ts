@@ -121,7 +121,9 @@ function openLink(near: Socket, targetPort: number, around: Surroundings): Link 
     if (!open) return
     open = false
     for (const socket of [near, far]) {
-      if (how === 'rst') socket.resetAndDestroy()
+      // Node cannot reset what it has begun to shut down: the handle would stay, and the process never end.
+      if (how === 'rst' && socket.writableEnded) socket.destroy()
+      else if (how === 'rst') socket.resetAndDestroy()
       else {
         socket.end()
         // The other side may go on writing; nobody reads it any more.

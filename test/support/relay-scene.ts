@@ -131,6 +131,11 @@ export async function openRelayScene(t: TestContext, options: RelaySceneOptions)
     },
     /** When nothing waits any more and nothing is under way. */
     async settled(): Promise<void> {
+      // The lane ends in its order, so that its last one is over when all are. Waiting and under way are seen one after
+      // the other, and a delivery may be the one now and the other then.
+      const newest = `/v1/deliveries?limit=1&endpoint=${endpointId}`
+      const isOver = ({ status }: Shown) => status !== 'pending' && status !== 'processing'
+      await until<{ items: Shown[] }>(newest, ({ items }) => items.every(isOver))
       for (const status of ['pending', 'processing', 'pending']) {
         const path = `/v1/deliveries?limit=1&status=${status}`
         await until<{ items: Shown[] }>(path, ({ items }) => items.length === 0)

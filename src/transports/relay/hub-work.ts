@@ -105,8 +105,10 @@ export class HubWork {
       return
     }
     frame.attempt = attempt
-    // Said again, because nobody knows what became of it. The hub takes it for the same one.
-    if (wasGivenUp && isSameLife) this.#write(deliverFrame(attempt.parcel, null), attempt.parcel.endpoint)
+    // Said again, because nobody knows what became of it. The hub takes it for the same one. While the hub does not read,
+    // the first is still with us.
+    if (wasGivenUp && isSameLife && this.#isRead)
+      this.#write(deliverFrame(attempt.parcel, null), attempt.parcel.endpoint)
     this.#awaitAnswer(attempt)
   }
 
@@ -131,7 +133,11 @@ export class HubWork {
 
   #mayWrite(bytes: number): boolean {
     if (!this.#isOpen || !this.#outstanding.fits(bytes)) return false
-    return this.#outstanding.count === 0 || this.#parts.wire.ws.bufferedAmount < unsentBytesMax
+    return this.#outstanding.count === 0 || this.#isRead
+  }
+
+  get #isRead(): boolean {
+    return this.#parts.wire.ws.bufferedAmount < unsentBytesMax
   }
 
   #sendTurn(attempt: RelayTry): void {
@@ -167,7 +173,7 @@ export class HubWork {
   // ── What is sent ahead of its turn ──────────────────────────────────────────────────────────────────────────────
 
   room(endpoint: RelayEndpoint): Credit {
-    const isFull = this.#waiting.size > 0 || this.#parts.wire.ws.bufferedAmount >= unsentBytesMax
+    const isFull = this.#waiting.size > 0 || !this.#isRead
     this.#curious.add(endpoint.id)
     if (isFull || !this.serves(endpoint)) return { frames: 0, bytes: 0 }
     return this.#outstanding.room(endpoint.id)
