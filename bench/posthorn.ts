@@ -18,7 +18,13 @@ export type PosthornOptions = Readonly<{
 }>
 
 /** What a figure asks for when it creates an endpoint; everything else is the default. */
-export type EndpointOptions = Readonly<{ url: string; types: readonly string[]; concurrency: number }>
+export type EndpointOptions = Readonly<{
+  url: string
+  types: readonly string[]
+  concurrency: number
+  ordering?: 'none' | 'endpoint'
+}>
+export type RelayEndpointOptions = Readonly<{ relay: string; types: readonly string[]; ordering: 'none' | 'endpoint' }>
 
 export type UpkeepShown = Readonly<{
   running: boolean
@@ -73,11 +79,34 @@ export class Posthorn implements Target {
   }
 
   async createEndpoint(options: EndpointOptions): Promise<string> {
-    const created = await this.#post('/v1/endpoints', { ...options, kind: 'http', ordering: 'none' })
-    if (typeof created === 'object' && created !== null && 'id' in created && typeof created.id === 'string') {
-      return created.id
-    }
-    throw new Error(`an endpoint without an id: ${JSON.stringify(created)}`)
+    return textIn(await this.#post('/v1/endpoints', { ordering: 'none', ...options, kind: 'http' }), 'id')
+  }
+
+  async createRelayEndpoint(options: RelayEndpointOptions): Promise<string> {
+    return textIn(await this.#post('/v1/endpoints', { ...options, kind: 'relay', route: 'bench' }), 'id')
+  }
+
+  /** Answers its key. */
+  async createRelay(name: string): Promise<string> {
+    return textIn(await this.#post('/v1/relays', { name }), 'key')
+  }
+
+  /** Whether the hub of this relay is there. */
+  async isConnected(relay: string): Promise<boolean> {
+    const response = await fetch(`${this.#base}/v1/relays/${relay}`, { signal: AbortSignal.timeout(callMsMax) })
+    return ((await response.json()) as Readonly<{ connected?: boolean }>).connected === true
+  }
+
+  get port(): number {
+    return Number(new URL(this.#base).port)
+  }
+
+  /** In one piece, and in this order. */
+  async sendBatch(type: string, data: readonly unknown[]): Promise<void> {
+    await this.#post(
+      '/v1/events/batch',
+      data.map((item) => ({ type, data: item })),
+    )
   }
 
   /** A source for webhooks as GitHub sends them, and where to send them. */
@@ -92,9 +121,7 @@ export class Posthorn implements Target {
   }
 
   async replay(filter: Readonly<Record<string, unknown>>): Promise<string> {
-    const created = await this.#post('/v1/replays', { filter })
-    if (typeof created === 'object' && created !== null && 'id' in created) return String(created.id)
-    throw new Error(`a replay without an id: ${JSON.stringify(created)}`)
+    return textIn(await this.#post('/v1/replays', { filter }), 'id')
   }
 
   async replayed(id: string): Promise<Readonly<{ status: string; replayed: number }>> {
@@ -142,8 +169,14 @@ export class Posthorn implements Target {
   }
 }
 
+function textIn(answer: unknown, field: string): string {
+  const text = (answer as Readonly<Record<string, unknown>> | null)?.[field]
+  if (typeof text === 'string') return text
+  throw new Error(`an answer without ${field}: ${JSON.stringify(answer)}`)
+}
+
 /** The settings of whoever runs the bench must not change what is measured. */
-function foreignEnvironment(): Record<string, string | undefined> {
+export function foreignEnvironment(): Record<string, string | undefined> {
   const own = /^(?:POSTHORN_|RETRY_|MAX_ATTEMPTS$|DLQ_|NODE_OPTIONS$)/
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)))
 }

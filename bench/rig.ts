@@ -2,11 +2,14 @@ import { type ChildProcess, fork, type SpawnOptions, spawn } from 'node:child_pr
 import { mkdtempSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import type { BaselineCommands } from './baseline-forwarder.ts'
+import type { WebSocketsCommands } from './baseline-websockets.ts'
 import type { Dress } from './http-bytes.ts'
+import type { IdleHubsCommands } from './idle-hubs.ts'
 import { type Commands, Remote } from './ipc.ts'
 import type { JobsCommands } from './jobs.ts'
 import type { LoadCommands } from './load.ts'
 import type { SinkCommands } from './sink.ts'
+import type { SlowLinkCommands } from './slow-link.ts'
 
 export const root = path.dirname(import.meta.dirname)
 
@@ -65,6 +68,18 @@ export class Rig {
 
   jobs(program: 'jobs-posthorn' | 'jobs-bullmq'): Promise<Remote<JobsCommands>> {
     return this.#fork<JobsCommands>(program)
+  }
+
+  slowLink(): Promise<Remote<SlowLinkCommands>> {
+    return this.#fork<SlowLinkCommands>('slow-link')
+  }
+
+  idleHubs(): Promise<Remote<IdleHubsCommands>> {
+    return this.#fork<IdleHubsCommands>('idle-hubs')
+  }
+
+  webSockets(): Promise<Remote<WebSocketsCommands>> {
+    return this.#fork<WebSocketsCommands>('baseline-websockets')
   }
 
   async #fork<C extends Commands>(name: string): Promise<Remote<C>> {

@@ -14,6 +14,8 @@ import { jobs } from './figures/jobs.ts'
 import { memory } from './figures/memory.ts'
 import { noise } from './figures/noise.ts'
 import { prune } from './figures/prune.ts'
+import { relay } from './figures/relay.ts'
+import { relayIdle } from './figures/relay-idle.ts'
 import { replay } from './figures/replay.ts'
 import { slowDisk } from './figures/slow-disk.ts'
 import { describeMachine, type Machine } from './machine.ts'
@@ -24,7 +26,7 @@ import { median } from './statistics.ts'
 /** By number; `noise` is 0. */
 const figures: readonly Figure[] = [
   ...[noise, endToEnd, ingest, claimCost, isolation, memory, slowDisk, idleLatency],
-  ...[jobs, inbound, replay, prune],
+  ...[jobs, inbound, replay, prune, relay, relayIdle],
 ]
 
 const usage = `npm run bench [-- figure…] [--quick] [--json file] [--dir folder]

@@ -7,12 +7,16 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, 
 import { constants } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { exampleFile, unknownExample } from './examples.mjs'
 
 const RUNTIME_NODE_VERSION = '26.10.0'
 const LOCK_WAIT_MAX_MS = 15 * 60_000
 const LOCK_POLL_MS = 200
 /** A lock without a readable owner is one being made right now, or one whose maker died in between. */
 const LOCK_UNOWNED_MAX_MS = 5_000
+
+/** How a system says that a folder belongs to somebody else, or that nobody may write to it. */
+const NOT_OURS_TO_WRITE = ['EACCES', 'EPERM', 'EROFS']
 
 /** In a checkout `import 'posthorn'`, as handlers and examples say it, means the sources: see `exports` in package.json. */
 const FROM_SOURCE = '--conditions=posthorn-source'
@@ -155,7 +159,13 @@ function installDependencies(node) {
 }
 
 async function makeReady(node) {
-  const release = await takeLock(path.join(runtimeDir, 'bootstrap.lock'))
+  const release = await takeLock(path.join(runtimeDir, 'bootstrap.lock')).catch((error) => {
+    if (!NOT_OURS_TO_WRITE.includes(error.code)) throw error
+    throw new BootstrapError(
+      `What Posthorn needs is not installed in ${root}, or is that of another version, and this user may not write there ` +
+        `(${error.code}). As its owner, such as root, run this once: ${path.join(root, 'bin', 'posthorn')} --version`,
+    )
+  })
   try {
     if (!isNodePresent(node)) installNode(node)
     if (!isReady(node)) installDependencies(node)
@@ -240,9 +250,8 @@ function commandFor([word = 'start', ...rest]) {
     case 'bench':
       return script('bench/run.ts')
     case 'example': {
-      const [name = 'outbound-app', ...args] = rest
-      const file = name.endsWith('.ts') ? name : `${name}/main.ts`
-      return [FROM_SOURCE, path.join(root, 'examples', file), ...args]
+      const [name, ...args] = rest
+      return [FROM_SOURCE, exampleFile(name), ...args]
     }
     // `cli bench` and the like reach the command line's own command of that name.
     case 'cli':
@@ -268,12 +277,15 @@ function say(line) {
   process.stderr.write(`posthorn: ${line}\n`)
 }
 
-function fail(message) {
+function fail(message, code = 1) {
   say(message)
-  process.exit(1)
+  process.exit(code)
 }
 
 try {
+  // Before anything is installed for it.
+  const refusal = unknownExample(process.argv.slice(2))
+  if (refusal !== null) fail(refusal, 2)
   const node = chooseNode()
   if (!isReady(node)) await makeReady(node)
   runTask(node, process.argv.slice(2))

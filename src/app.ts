@@ -1,9 +1,7 @@
 import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
-import type { Endpoint } from './core/endpoint.ts'
 import { PosthornError } from './core/errors.ts'
-import type { Event } from './core/event.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
@@ -12,12 +10,13 @@ import { TransportSet } from './dispatch/transport-set.ts'
 import { AsyncEngine } from './engines/async-engine.ts'
 import type { Engine } from './engines/engine.ts'
 import { Watchdog } from './engines/watchdog.ts'
-import { envelope } from './intake/envelope.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
+import { testEvents } from './intake/test-events.ts'
 import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
+import { Relays } from './server/relays.ts'
 import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
 import { checkKey } from './store/sqlite/check-key.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
@@ -27,6 +26,8 @@ import type { Store } from './store/store.ts'
 import { HandlerTransport } from './transports/handler/handler-transport.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
+import { RelayTransport } from './transports/relay/relay-transport.ts'
+import type { RelayGate } from './transports/relay-gate.ts'
 import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
 import { type Metrics, openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
@@ -40,6 +41,8 @@ export type Pipeline = Readonly<{
   ids: IdSource
   catalogue: Catalogue
   sources: Sources
+  relays: Relays
+  gate: RelayGate
   dispatcher: Dispatcher
   replays: ReplayRunner
   intake: Intake
@@ -47,6 +50,7 @@ export type Pipeline = Readonly<{
   notices: Notices
   upkeep: Operating['upkeep']
   notifications: Operating['notifications']
+  stats: Operating['stats']
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
   engine: Engine
@@ -86,27 +90,23 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const clock = openClock()
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices)
-  const ended = (err: Error) => {
-    log.fatal({ err }, 'store.ended')
-    onFatal(err)
-  }
   const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
-  const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: ended })
+  const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: told(log, onFatal) })
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices)
   const sources = new Sources(store)
+  const relays = new Relays(store)
+  const gate = openRelay({ clock, log, notices })
   const http = openTransport(config)
   const handlers = new HandlerTransport()
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }) })
-  const transport = new TransportSet([http, handlers])
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
   const limits = { triesMax, memoryBytesMax, laneStuckMs, paused }
   const common = { store, catalogue, clock, log, notices }
-  const composeTest = testEvents(ids, clock)
-  const dispatcher = new Dispatcher({ ...common, ...limits, transport, random: Math.random, composeTest })
-  const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, clock.wall())
+  const means = { transport: new TransportSet([http, handlers, gate]), random: Math.random }
+  const dispatcher = new Dispatcher({ ...common, ...limits, ...means, composeTest: testEvents(ids, clock) })
   const replays = new ReplayRunner({
-    ...{ ...common, target: dispatcher, newId },
+    ...{ ...common, target: dispatcher, newId: (prefix) => ids.next(prefix, clock.wall()) },
     recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
@@ -120,20 +120,21 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const stop = once(async () => {
     await closeIntake()
     await replays.stop()
+    gate.drain()
     await dispatcher.stop(config.graceMs)
-    await Promise.all([http.close(), handlers.close(), engine.stop()])
+    await Promise.all([http.close(), handlers.close(), gate.close(), engine.stop()])
     await store.close()
   })
   try {
-    await Promise.all([catalogue.load(), sources.load()])
+    await Promise.all([catalogue.load(), sources.load(), relays.load()])
     await dispatcher.start()
     await replays.start()
-    operating = await openOperating({ ...common, dispatcher, metrics, version, ...operatingFor(config, intake) })
-    const { upkeep, notifications } = operating
+    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id) }
+    operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
     const refusal = (url: string) => http.refusal(url)
-    const parts = { ids, sources, dispatcher, replays, intake, metrics, upkeep, handlers, engine, refusal }
-    const ends = { notifications, closeIntake, stop }
-    return { ...common, ...parts, ...ends, config, presets: { ...presets, processing: processingPolicy(config) } }
+    const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, handlers, engine, refusal }
+    const whole = { ...common, ...parts, ...operating, closeIntake, stop, config }
+    return { ...whole, presets: { ...presets, processing: processingPolicy(config) } }
   } catch (error) {
     await stop()
     throw error
@@ -168,6 +169,14 @@ export async function serve(pipeline: Pipeline): Promise<App> {
   return { url, stop }
 }
 
+/** It is in the log before whoever is called ends the process. */
+function told(log: Logger, onFatal: (error: Error) => void): (error: Error) => void {
+  return (err) => {
+    log.fatal({ err }, 'store.ended')
+    onFatal(err)
+  }
+}
+
 /** Whoever calls again gets the same answer. */
 function once(work: () => Promise<void>): () => Promise<void> {
   let underway: Promise<void> | null = null
@@ -180,6 +189,16 @@ function once(work: () => Promise<void>): () => Promise<void> {
 /** As many connections as there can be tries: nobody waits for one while its deadline runs. */
 function openTransport({ allowPrivate, concurrency }: Config) {
   return openHttpTransport({ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency })
+}
+
+/** Where hubs come in, and how deliveries go to them. */
+function openRelay({ clock, log, notices }: Pick<Pipeline, 'clock' | 'log' | 'notices'>): RelayTransport {
+  const software = `posthorn/${version}`
+  return new RelayTransport({
+    ...{ clock, log, software },
+    onLink: ({ relay: { id: relayId, name, tenant }, connected, ending, why }) =>
+      notices.publish({ kind: 'relay.changed', tenant, relayId, name, connected, ending, why }),
+  })
 }
 
 /** The transport reads the ranges its own way; what it cannot read is told before anything is opened. */
@@ -259,6 +278,7 @@ function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'set
       retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
       replayMs: config.keepReplayMs,
       backlogMax: config.backlogMax,
+      relayAwayMs: config.relayAwayMs,
     },
     accept: async ({ data, ...event }) => {
       const content = { kind: 'data', bytes: data } as const
@@ -270,22 +290,4 @@ function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'set
 function openClock(): Clock {
   const startedAt = Date.now() - performance.now()
   return { wall: Date.now, steady: () => Math.floor(startedAt + performance.now()) }
-}
-
-/** Makes the events of try-outs: like any other, never kept. */
-function testEvents(ids: IdSource, clock: Clock) {
-  return (endpoint: Endpoint, content: { type: string; data: Uint8Array }): Event => {
-    const receivedAt = clock.wall()
-    return {
-      id: ids.next('evt', receivedAt),
-      tenant: endpoint.tenant,
-      type: content.type,
-      key: null,
-      receivedAt,
-      contentType: 'application/json',
-      headers: {},
-      request: null,
-      ...envelope(content.type, receivedAt, content.data),
-    }
-  }
 }

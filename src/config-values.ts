@@ -1,6 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { isIP } from 'node:net'
 import { formatDuration, parseDuration } from './core/duration.ts'
+import { edgeAddress } from './core/edge-address.ts'
+import { relayKeyPattern } from './core/relay.ts'
 
 /** What a setting's text means, or why it means nothing: a sentence that follows the setting's name. */
 export type Reading<T> = Readonly<{ value: T }> | Readonly<{ problem: string }>
@@ -36,6 +38,17 @@ export function readApiKey(text: string): Reading<string> {
 export function readUrl(text: string): Reading<string> {
   const isUrl = URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
   return isUrl ? { value: text.replace(/\/+$/, '') } : { problem: 'must be an http:// or https:// address' }
+}
+
+export function readEdge(text: string): Reading<string> {
+  const address = edgeAddress(text)
+  return 'problem' in address ? address : { value: text.replace(/\/+$/, '') }
+}
+
+export function readRelayKey(text: string): Reading<string> {
+  return relayKeyPattern.test(text)
+    ? { value: text }
+    : { problem: 'must be the key that `posthorn relays create` has shown: phr_…' }
 }
 
 export function readRanges(text: string): Reading<readonly string[]> {

@@ -10,9 +10,11 @@ import {
   type Reading,
   readApiKey,
   readDatabase,
+  readEdge,
   readEncryptionKey,
   readHost,
   readRanges,
+  readRelayKey,
   readUrl,
   size,
   whole,
@@ -42,6 +44,8 @@ const settings = {
   port: setting('POSTHORN_PORT', '4800', whole(0, 65_535), 'Port to listen on; 0 takes any free one.'),
   apiKey: secret('POSTHORN_API_KEY', readApiKey, 'What clients send as `Authorization: Bearer …`.'),
   url: setting('POSTHORN_URL', 'http://127.0.0.1:4800', readUrl, 'The server that the command line talks to.'),
+  edge: setting('POSTHORN_EDGE', '', optional(readEdge), 'The edge that `posthorn relay` connects to: `wss://…`.'),
+  relayKey: secret('POSTHORN_RELAY_KEY', readRelayKey, 'The key that `posthorn relay` shows to its edge: `phr_…`.'),
   allowPrivate: setting(
     'POSTHORN_ALLOW_PRIVATE',
     '',
@@ -67,7 +71,7 @@ const settings = {
     'POSTHORN_PUBLIC_PORT',
     '',
     optional(whole(0, 65_535)),
-    'A second port, open to all, for `/in/*` alone.',
+    'A second port, open to all, for `/in/*` and hubs alone.',
   ),
   publicHost: setting('POSTHORN_PUBLIC_HOST', '0.0.0.0', readHost, 'Where the public port listens.'),
   handlers: setting('POSTHORN_HANDLERS', '', optional(readPath), 'A module of handlers to run inside the server.'),
@@ -89,6 +93,12 @@ const settings = {
     '15m',
     duration(secondMs, dayMs),
     'A lane held for longer is told about.',
+  ),
+  relayAwayMs: setting(
+    'POSTHORN_RELAY_AWAY_AFTER',
+    '5m',
+    duration(secondMs, 30 * dayMs),
+    'A hub that is away for longer is told about.',
   ),
   backlogMax: setting(
     'POSTHORN_BACKLOG_MAX',
@@ -192,6 +202,9 @@ that makes no sense or a \`POSTHORN_…\` name that it does not know: it names t
 ${rows.join('\n')}
 
 Sizes read \`1048576\`, \`512KiB\` or \`1MiB\`; durations \`250ms\`, \`5s\`, \`10m\`, \`2h\`, \`7d\`, or a number of milliseconds.
+
+\`posthorn relay\` and \`posthorn listen\` connect through the proxy that \`HTTPS_PROXY\` (for \`wss\`), \`HTTP_PROXY\` (for \`ws\`) or
+\`ALL_PROXY\` names, but for hosts in \`NO_PROXY\`.
 `
 }
 

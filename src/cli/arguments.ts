@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander'
+import { size } from '../config-values.ts'
 import { parseDuration } from '../core/duration.ts'
 
 // Parsers for options: each refuses with a sentence that says what is allowed.
@@ -8,6 +9,16 @@ export function wholeNumber(least: number, most: number): (text: string) => numb
     const number = Number(text)
     if (/^\d+$/.test(text) && number >= least && number <= most) return number
     throw new InvalidArgumentError(`It is a whole number from ${least} to ${most}.`)
+  }
+}
+
+/** In bytes: 1048576, 512KiB or 1MiB. */
+export function byteSize(least: number, most: number): (text: string) => number {
+  const read = size(least, most)
+  return (text) => {
+    const reading = read(text)
+    if ('value' in reading) return reading.value
+    throw new InvalidArgumentError(`It ${reading.problem}.`)
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { deliveryStatuses } from '../core/delivery.ts'
 import { reasons } from '../core/outcome.ts'
+import type { WaitsFor } from '../core/waiting.ts'
 import { ApiClient } from '../server/client.ts'
 import { isRow, rowOf } from './answers.ts'
 import { since } from './arguments.ts'
@@ -11,6 +12,7 @@ import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
   counted,
+  type Field,
   type Format,
   fieldsOf,
   instantText,
@@ -54,7 +56,7 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
 
   const retry = deliveries
     .command('retry')
-    .description('try it again now; a dead letter gets a fresh budget')
+    .description('end its wait and try it now; a dead letter gets a fresh budget, a delivered one is sent again')
     .argument('<id...>', 'dlv_…')
   retry.action((ids: readonly string[]) => retryDeliveries(terminal, ids))
 
@@ -93,10 +95,26 @@ async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Prom
   })
 }
 
+const waitWords: Readonly<Record<string, string>> = {
+  all_paused: 'all delivery is paused; posthorn dispatch resume ends that',
+  paused: 'its endpoint is paused; posthorn endpoints resume ends that',
+  disabled: 'its endpoint is disabled; posthorn endpoints resume ends that',
+  handler: 'no code has registered itself for its handler',
+  hub: 'the hub of its endpoint is not connected; posthorn relays list shows which are',
+  route: 'the hub of its endpoint is connected and does not have its route; posthorn relays show tells which it has',
+  backoff: 'its next try, by the retry policy; posthorn deliveries retry does not wait for it',
+  hold: 'its endpoint asked to be left alone for a while (Retry-After)',
+  breaker: 'its endpoint is down, and is probed from time to time',
+  lane: 'the delivery before it in its lane',
+} satisfies Record<WaitsFor, string>
+
 export async function showDelivery(terminal: Terminal, id: string, format: Format): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   const delivery = rowOf(await client.get(`/v1/deliveries/${encodeURIComponent(id)}`))
-  printItem(terminal, format, delivery, fieldsOf(delivery, ['attemptLog']))
+  const fields = fieldsOf(delivery, ['attemptLog']).map(([name, text]): Field => {
+    return name === 'waitsFor' ? [name, waitWords[text] ?? text] : [name, text]
+  })
+  printItem(terminal, format, delivery, fields)
   if (format !== 'table') return
   const attempts = Array.isArray(delivery.attemptLog) ? delivery.attemptLog.filter(isRow) : []
   if (attempts.length === 0) terminal.say('no attempt yet')

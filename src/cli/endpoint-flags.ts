@@ -5,6 +5,8 @@ import { durationText, header, json, wholeNumber, wordOrJson, words } from './ar
 
 /** What can be chosen about an endpoint, by the names of the API. */
 export type EndpointFlags = Readonly<{
+  relay?: string
+  route?: string
   types?: readonly string[]
   ordering?: string
   retry?: unknown
@@ -25,6 +27,8 @@ const concurrencyMax = 1_000
 
 export function withEndpointFlags(command: Command): Command {
   return command
+    .option('--relay <name>', 'deliver to a hub that connects here, see posthorn relays')
+    .option('--route <name>', 'what that hub calls the place where these events go')
     .option('--types <patterns>', "which events: 'order.*,invoice.paid' (default all); may be repeated", words)
     .addOption(new Option('--ordering <how>', 'none, by event key, or strictly one after another').choices(orderings))
     .option('--retry <preset|json>', `${presetNames.join(', ')}, or a policy as JSON`, wordOrJson)
@@ -43,8 +47,8 @@ export function withEndpointFlags(command: Command): Command {
 /** The request that the flags stand for; what was not said is left to the server. */
 export function endpointBody(flags: EndpointFlags): Record<string, unknown> {
   const { types, ordering, retry, concurrency, rateLimit, timeout, header: headers } = flags
-  const { tenant, description, breaker, classify, disableAfter, forwardHeaders } = flags
-  const fields = { types, ordering, retry, concurrency, timeout, headers, tenant, description }
+  const { relay, route, tenant, description, breaker, classify, disableAfter, forwardHeaders } = flags
+  const fields = { relay, route, types, ordering, retry, concurrency, timeout, headers, tenant, description }
   const limit = rateLimit === 'off' ? null : rateLimit
   const said = Object.entries({ ...fields, rateLimit: limit, breaker, classify, disableAfter, forwardHeaders }).filter(
     ([, value]) => value !== undefined,

@@ -12,6 +12,7 @@ import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
 import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
+import { warnOfRoute } from './route-warning.ts'
 import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -38,13 +39,25 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
   const create = endpoints
     .command('create')
     .description('add an endpoint; prints it with its signing secret')
-    .argument('<url>', 'where to deliver, such as https://shop.example/hooks')
+    .argument('[url]', 'where to deliver, such as https://shop.example/hooks; not with --relay')
   withEndpointFlags(create).option('--tenant <name>', 'whose endpoint it is').option(secretFlag, secretHint)
-  withFormat(create).action(async (url: string, flags: EndpointFlags & SecretFlag & Output) => {
+  withFormat(create).action(async (url: string | undefined, flags: EndpointFlags & SecretFlag & Output) => {
+    const target = targetOf(url, flags)
     const secret = await secretFrom(terminal, flags.secret)
-    const endpoint = rowOf(await client().post('/v1/endpoints', { url, ...endpointBody(flags), ...secret }))
+    const endpoint = rowOf(await client().post('/v1/endpoints', { ...target, ...endpointBody(flags), ...secret }))
     printItem(terminal, flags.output, endpoint)
+    await warnOfRoute(terminal, client(), endpoint)
   })
+}
+
+function targetOf(url: string | undefined, { relay, route }: EndpointFlags): object {
+  const isRelay = relay !== undefined || route !== undefined
+  if (url !== undefined && isRelay) throw new UsageError('An endpoint has a URL, or --relay and --route, not both.')
+  if (url !== undefined) return { url }
+  if (!isRelay) throw new UsageError('Say where to deliver: a URL, or --relay and --route.')
+  if (relay === undefined) throw new UsageError('Name the relay that has this route, with --relay.')
+  if (route === undefined) throw new UsageError('Name the route of this relay, with --route.')
+  return { kind: 'relay' }
 }
 
 function addReads(endpoints: Command, { terminal, client }: Deps): void {
@@ -72,11 +85,15 @@ const columns: readonly Column[] = [
   { title: 'ID', show: ({ id }) => textOf(id) },
   { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
   { title: 'KIND', show: ({ kind }) => textOf(kind) },
-  { title: 'TARGET', show: ({ url, handler }) => textOf(url ?? handler) },
+  { title: 'TARGET', show: targetText },
   { title: 'TYPES', show: ({ types }) => textOf(types) },
   { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
   { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
 ]
+
+function targetText({ kind, url, handler, relay, route }: Row): string {
+  return kind === 'relay' ? `${textOf(relay)}/${textOf(route)}` : textOf(url ?? handler)
+}
 
 function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
   const update = endpoints
@@ -87,7 +104,9 @@ function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
   withFormat(withEndpointFlags(update)).action(async (id: string, flags: EndpointFlags & Output & { url?: string }) => {
     const body = { ...(flags.url !== undefined && { url: flags.url }), ...endpointBody(flags) }
     if (Object.keys(body).length === 0) throw new UsageError('Nothing to change was named; see --help.')
-    printItem(terminal, flags.output, rowOf(await client().json('PATCH', pathOf(id), { body })))
+    const endpoint = rowOf(await client().json('PATCH', pathOf(id), { body }))
+    printItem(terminal, flags.output, endpoint)
+    if (flags.relay !== undefined || flags.route !== undefined) await warnOfRoute(terminal, client(), endpoint)
   })
 }
 
@@ -178,7 +197,7 @@ function addDelete(endpoints: Command, { terminal, client }: Deps): void {
 }
 
 function deletion(endpoint: Row): string {
-  return `delete ${textOf(endpoint.id)} (${textOf(endpoint.url ?? endpoint.handler)})? Deliveries that wait for it will fail.`
+  return `delete ${textOf(endpoint.id)} (${targetText(endpoint)})? Deliveries that wait for it will fail.`
 }
 
 function pathOf(id: string): string {

@@ -1,7 +1,7 @@
 import { PosthornError } from '../core/errors.ts'
 import { ApiProblem, Unreachable } from '../server/client.ts'
 
-export const exitCodes = { ok: 0, failed: 1, usage: 2 } as const
+export const exitCodes = { ok: 0, failed: 1, usage: 2, shutOut: 3 } as const
 
 /** The command was called in a wrong way; nothing was done. */
 export class UsageError extends Error {
@@ -11,6 +11,11 @@ export class UsageError extends Error {
 /** The command did its work and the result is not what was asked for. */
 export class CommandFailed extends Error {
   override readonly name = 'CommandFailed'
+}
+
+/** The edge has sent this hub away for good. Who starts it anew must not do so: two hubs would throw each other out. */
+export class ShutOut extends Error {
+  override readonly name = 'ShutOut'
 }
 
 export type Failure = Readonly<{ lines: readonly string[]; exitCode: number; isExpected: boolean }>
@@ -23,7 +28,8 @@ export function describeFailure(error: unknown): Failure {
     return { lines: [`unexpected error: ${text}`], exitCode: exitCodes.failed, isExpected: false }
   }
   const isUsage = error instanceof UsageError || (error instanceof PosthornError && error.code === 'config_invalid')
-  return { lines, exitCode: isUsage ? exitCodes.usage : exitCodes.failed, isExpected: true }
+  const failed = error instanceof ShutOut ? exitCodes.shutOut : exitCodes.failed
+  return { lines, exitCode: isUsage ? exitCodes.usage : failed, isExpected: true }
 }
 
 function linesOf(error: unknown): readonly string[] | null {
@@ -31,7 +37,7 @@ function linesOf(error: unknown): readonly string[] | null {
   if (error instanceof PosthornError || error instanceof UsageError || error instanceof CommandFailed) {
     return error.message.split('\n')
   }
-  if (error instanceof Unreachable) return [error.message]
+  if (error instanceof Unreachable || error instanceof ShutOut) return [error.message]
   return systemErrorLines(error)
 }
 

@@ -12,7 +12,8 @@ export type Listing = Readonly<{
   query: Query
   options: ListOptions
   columns: readonly Column[]
-  whenEmpty: string
+  /** Asked for only when there is nothing. */
+  whenEmpty: string | (() => Promise<string>)
 }>
 
 const limitMax = 500
@@ -52,11 +53,14 @@ export async function printPages(terminal: Terminal, client: ApiClient, listing:
   const printer = new ListPrinter(terminal, options.output, columns)
   const limit = options.limit ?? (options.all ? limitMax : limitDefault)
   let next: string | null = null
+  let count = 0
   for await (const page of pages(client, path, { ...query, limit, cursor: options.cursor })) {
     printer.add(page.items)
     next = page.next
+    count += page.items.length
     if (!options.all) break
   }
-  printer.end(whenEmpty)
+  if (typeof whenEmpty === 'string') printer.end(whenEmpty)
+  else printer.end(count === 0 ? await whenEmpty() : '')
   if (next !== null) terminal.say(`there are more: --all, or --cursor ${next}`)
 }

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { addBackup } from './backup.ts'
 import { addBreakers } from './breakers.ts'
@@ -13,7 +12,10 @@ import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes } from './failure.ts'
 import { addKeys } from './keys.ts'
+import { addListen } from './listen.ts'
 import { addMigrate } from './migrate.ts'
+import { addRelay } from './relay.ts'
+import { addRelays } from './relays.ts'
 import { addReplays } from './replays.ts'
 import { addSend } from './send.ts'
 import { addSimulate } from './simulate.ts'
@@ -23,6 +25,7 @@ import { addStart } from './start.ts'
 import { addTail } from './tail.ts'
 import { printable, type Terminal } from './terminal.ts'
 import { addUpkeep } from './upkeep.ts'
+import { versionOf } from './version.ts'
 
 const afterHelp = `
 Without a command it starts the server. The other commands speak to a running one:
@@ -32,6 +35,7 @@ Both can stand in a file as "url" and "apiKey", named by --config or POSTHORN_CO
 
 Data goes to stdout, messages go to stderr.
 Exit codes: 0 it worked · 1 it failed · 2 wrong usage or configuration
+            3 the edge has shut this hub out for good (posthorn relay)
 
 Try:
   posthorn start --allow-private 127.0.0.1/32
@@ -88,12 +92,15 @@ export function buildProgram(terminal: Terminal): Command {
     addSend,
     addEndpoints,
     addSources,
+    addRelays,
     addEvents,
     addDeliveries,
     addDlq,
     addReplays,
     addBreakers,
     addTail,
+    addRelay,
+    addListen,
     addKeys,
     addSink,
     addSimulate,
@@ -121,9 +128,4 @@ function addConfigFile(command: Command): void {
   const hasIt = command.options.some(({ long }) => long === '--config')
   if (command.commands.length > 0 || hasIt || serverless.includes(command.name())) return
   command.option('--config <file>', 'read POSTHORN_URL and POSTHORN_API_KEY from a JSON file ("url", "apiKey")')
-}
-
-function versionOf(): string {
-  const manifest: { version: string } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  return manifest.version
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { durationText, json, wholeNumber, words } from './arguments.ts'
+import { byteSize, durationText, json, words } from './arguments.ts'
 
 /** What can be chosen about a source, by the names of the API. */
 export type SourceFlags = Readonly<{
@@ -25,7 +25,7 @@ export function withSourceFlags(command: Command): Command {
     .option('--key <template|off>', "their ordering key, such as '{$.repository.full_name}'")
     .option('--description <text>', 'a note for people')
     .option('--tolerance <duration>', 'how far a signed timestamp may be from now', durationText)
-    .option('--body-bytes-max <n>', 'the largest body in bytes', wholeNumber(1, bodyBytesMax))
+    .option('--body-bytes-max <size>', 'the largest body, such as 5MiB', byteSize(1, bodyBytesMax))
     .option('--content-types <types|off>', 'which ones are taken: application/json,… (default any)', words)
     .option('--url <url|off>', 'the address that the provider signs (twilio, square)')
     .option('--hmac <json>', 'the scheme of the provider hmac, such as {"header":"x-signature"}', json)

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { Pipeline } from '../app.ts'
 import { saveCompiled } from './compile-cache.ts'
@@ -23,7 +25,11 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   // Listening for signals begins before the server does: a stop that comes early is kept until it can be obeyed.
   const stopped = untilStopped(terminal)
   const { openApp } = await import('../app.ts')
-  const prepare = (pipeline: Pipeline) => runHandlers(pipeline, watch, terminal)
+  const wasThere = existsSync(config.database.path)
+  const prepare = (pipeline: Pipeline) => {
+    if (config.paused && !wasThere) warnOfNewDatabase(pipeline)
+    return runHandlers(pipeline, watch, terminal)
+  }
   const app = await openApp(config, { onFatal: () => process.exit(1), prepare })
   terminal.say(`Posthorn listens on ${app.url}`)
   if (config.allowPrivate.length === 0) {
@@ -34,6 +40,14 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   const signal = await stopped
   terminal.say(`${signal}: stopping; once more to leave at once`)
   await app.stop()
+}
+
+/** Who starts paused has restored a backup: an empty database means that it lies elsewhere. */
+function warnOfNewDatabase({ log, config }: Pipeline): void {
+  const database = resolve(config.database.path)
+  const advice =
+    'There was no database here, so a new one was made. If you restored one, name its file with --database.'
+  log.warn({ database, advice }, 'database.new')
 }
 
 async function runHandlers(pipeline: Pipeline, watch: boolean, terminal: Terminal): Promise<void> {

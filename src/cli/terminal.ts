@@ -35,16 +35,21 @@ export type Terminal = Readonly<{
   paintMessage: (colour: Colour, text: string) => string
   /** The answer to a question; empty when the person leaves with Ctrl-C or Ctrl-D. Only if `canAsk`. */
   ask: (question: string) => Promise<string>
+  /** Calls back for every key until what it returns is called; null when no keyboard is there. Ctrl-C is a key then. */
+  onKey: (listener: (key: string) => void) => (() => void) | null
+  /** Calls back when nobody reads stdout any more, for who has something to put away first; else that is the end. */
+  onUnread: (listener: () => void) => void
   /** Resolves when everything has been handed to the operating system. */
   flush: () => Promise<void>
 }>
 
 export function openTerminal(env: Env): Terminal {
   const { stdin, stdout, stderr } = process
-  // The reader of a pipe may leave at any time (`| head`): that is no error worth a stack.
+  let whenUnread = (): void => process.exit(brokenPipeExitCode)
+  // The reader of a pipe may leave at any time (`| head`), and a terminal be closed: that is no error worth a stack.
   stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(brokenPipeExitCode)
-    throw error
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
+    whenUnread()
   })
   stderr.on('error', () => undefined)
   const isLive = Boolean(stderr.isTTY) && env.TERM !== 'dumb'
@@ -78,6 +83,10 @@ export function openTerminal(env: Env): Terminal {
       clearLine()
       return ask(question)
     },
+    onKey,
+    onUnread: (listener) => {
+      whenUnread = listener
+    },
     flush: async () => {
       await Promise.all([drained(stdout), drained(stderr)])
     },
@@ -96,6 +105,20 @@ async function ask(question: string): Promise<string> {
     return ''
   } finally {
     prompt.close()
+  }
+}
+
+function onKey(listener: (key: string) => void): (() => void) | null {
+  const { stdin } = process
+  if (!stdin.isTTY) return null
+  const hear = (text: string) => {
+    for (const key of text) listener(key)
+  }
+  // A terminal that was closed has no keys any more; that is all there is to it.
+  stdin.on('error', () => undefined)
+  stdin.setRawMode(true).setEncoding('utf8').on('data', hear).resume()
+  return () => {
+    stdin.off('data', hear).pause().setRawMode(false)
   }
 }
 

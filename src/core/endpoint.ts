@@ -2,7 +2,7 @@ import type { BreakerPolicy } from './circuit-breaker.ts'
 import type { Classification } from './failure-classifier.ts'
 import type { RetryPolicy } from './retry-policy.ts'
 
-export const endpointKinds = ['http', 'handler'] as const
+export const endpointKinds = ['http', 'handler', 'relay'] as const
 export type EndpointKind = (typeof endpointKinds)[number]
 export const orderings = ['none', 'key', 'endpoint'] as const
 export type Ordering = (typeof orderings)[number]
@@ -13,7 +13,7 @@ export type EndpointStatus = (typeof endpointStatuses)[number]
 export type SigningSecret = Readonly<{ secret: string; expiresAt: number | null }>
 
 /** Where events go, and by which rules. */
-export type Endpoint = EndpointRules & (HttpTarget | HandlerTarget)
+export type Endpoint = EndpointRules & (HttpTarget | HandlerTarget | RelayTarget)
 
 /** What every endpoint has, whatever its kind. */
 export type EndpointRules = Readonly<{
@@ -30,7 +30,7 @@ export type EndpointRules = Readonly<{
   breaker: BreakerPolicy | null
   classify: Classification
   headers: Readonly<Record<string, string>>
-  /** Newest first; never empty for http endpoints, empty for all others. */
+  /** Newest first; never empty for http and relay endpoints, empty for handlers. */
   secrets: readonly SigningSecret[]
   status: EndpointStatus
   /** Why it is not active; null while it is. */
@@ -55,5 +55,15 @@ export type HandlerTarget = Readonly<{
   handler: string
 }>
 
+/** A route of a hub that connects to us. While it is not connected, its deliveries wait. */
+export type RelayTarget = Readonly<{
+  kind: 'relay'
+  /** The name of the relay, within the endpoint's tenant. */
+  relay: string
+  /** What the hub calls the place where these events go. */
+  route: string
+}>
+
 export type HttpEndpoint = EndpointRules & HttpTarget
 export type HandlerEndpoint = EndpointRules & HandlerTarget
+export type RelayEndpoint = EndpointRules & RelayTarget

@@ -1,4 +1,5 @@
 import type { Outcome, Report } from './outcome.ts'
+import { hubMemoryFailed } from './relay.ts'
 
 /** An endpoint's own view of statuses. Keys are '100' to '599', '4xx' and '5xx'; a single code wins over its class. */
 export type Classification = Readonly<Record<string, 'permanent' | 'retryable'>>
@@ -14,7 +15,10 @@ const askedForLater: ReadonlySet<number> = new Set([408, 425, 429])
 const retryAfterStatuses: ReadonlySet<number> = new Set([429, 503])
 
 /** We ran out of something; the endpoint was never asked. */
-const localCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC'])
+const localCodes: ReadonlySet<string> = new Set([
+  ...['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC'],
+  hubMemoryFailed,
+])
 
 /** What a try meant. Header names of the report are in lower case. */
 export function classify(report: Report, classification: Classification, now: number): Outcome {
@@ -27,6 +31,8 @@ export function classify(report: Report, classification: Classification, now: nu
         : { kind: 'unavailable', error: networkError(report.code, report.message), retryAfterMs: null }
     case 'blocked':
       return { kind: 'permanent', reason: 'blocked_address', error: shortened(report.message) }
+    case 'oversized':
+      return { kind: 'permanent', reason: 'too_large', error: shortened(report.message) }
     case 'interrupted':
       return { kind: 'ours', error: shortened(report.message) }
     case 'handled':
@@ -34,6 +40,13 @@ export function classify(report: Report, classification: Classification, now: nu
     case 'thrown':
       return classifyThrown(report)
   }
+}
+
+/** The same with what the answer said of it, as far as an error has room: the target's own reason to refuse it. */
+export function withAnswer(outcome: Outcome, report: Report): Outcome {
+  if (outcome.kind !== 'permanent' || report.kind !== 'answered') return outcome
+  const said = shortened(report.body)
+  return said === '' ? outcome : { ...outcome, error: shortened(`${outcome.error}: ${said}`) }
 }
 
 function classifyThrown({ verdict, message, retryAfterMs }: Extract<Report, { kind: 'thrown' }>): Outcome {

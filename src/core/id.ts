@@ -8,7 +8,7 @@ const randomLength = 12
 const epochMs = Date.UTC(2024, 0, 1)
 const numbersPerMs = 4096
 
-export type IdPrefix = 'evt' | 'dlv' | 'ep' | 'req' | 'src' | 'key' | 'rpl'
+export type IdPrefix = 'evt' | 'dlv' | 'ep' | 'req' | 'src' | 'key' | 'rpl' | 'rly'
 
 /** The next number after `last`: grows with the clock, and still grows when the clock stands still or goes back. */
 export function numberAfter(last: number, now: number): number {

@@ -2,6 +2,7 @@ import type { BreakerState } from './circuit-breaker.ts'
 import type { DeliveryStatus } from './delivery.ts'
 import type { EndpointKind, EndpointStatus } from './endpoint.ts'
 import type { OutcomeKind, Reason } from './outcome.ts'
+import type { LinkEnding } from './relay.ts'
 import type { ReplayStatus } from './replay.ts'
 
 /**
@@ -16,6 +17,7 @@ export type Notice =
   | EndpointChanged
   | LaneStuck
   | ReplayChanged
+  | RelayChanged
 
 export type EventAccepted = Readonly<{
   kind: 'event.accepted'
@@ -98,4 +100,17 @@ export type ReplayChanged = Readonly<{
   matched: number
   replayed: number
   failed: number
+}>
+
+/** A hub came or went. */
+export type RelayChanged = Readonly<{
+  kind: 'relay.changed'
+  tenant: string
+  relayId: string
+  name: string
+  connected: boolean
+  /** null while it is connected. */
+  ending: LinkEnding | null
+  /** Why it is not connected, in a few words; null while it is. */
+  why: string | null
 }>

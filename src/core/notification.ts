@@ -4,7 +4,14 @@ import type { ReplayStatus } from './replay.ts'
 import { isOwnType } from './routing.ts'
 
 /** What a person on duty wants to know. It is an event too, of this type, for endpoints that ask for it. */
-export type Notification = DeadLetters | EndpointDisabled | BreakerTurned | LanesStuck | ReplayFinished | BacklogTurned
+export type Notification =
+  | DeadLetters
+  | EndpointDisabled
+  | BreakerTurned
+  | LanesStuck
+  | ReplayFinished
+  | BacklogTurned
+  | RelayTurned
 
 export type NotificationType = Notification['type']
 
@@ -63,6 +70,16 @@ export type BacklogTurned = Readonly<{
   endpoints: readonly Readonly<{ endpointId: string; pending: number }>[]
 }>
 
+/** A hub has been away for longer than it should be, or is back after that. */
+export type RelayTurned = Readonly<{
+  type: 'posthorn.relay.away' | 'posthorn.relay.back'
+  tenant: string
+  relayId: string
+  name: string
+  /** How long it has been, or was, away. */
+  awayMs: number
+}>
+
 /** What a person did on purpose is no news to them. */
 const deliberate: ReadonlySet<Reason> = new Set<Reason>(['cancelled', 'endpoint_deleted'])
 
@@ -94,6 +111,9 @@ export function notificationOf(notice: Notice, whose: string): Notification | nu
       const tenant = notice.tenant ?? whose
       return { type: 'posthorn.replay.finished', tenant, replayId, status, matched, replayed, failed }
     }
+    case 'relay.changed':
+      // A short break is nothing to get up for: whoever watches the time tells.
+      return null
   }
 }
 
@@ -133,6 +153,9 @@ export function subjectOf(notification: Notification): string {
     case 'posthorn.backlog.high':
     case 'posthorn.backlog.normal':
       return `backlog ${tenant}`
+    case 'posthorn.relay.away':
+    case 'posthorn.relay.back':
+      return `relay ${notification.relayId}`
   }
 }
 
@@ -158,6 +181,8 @@ export function isNews(told: Notification, next: Notification): boolean {
     case 'posthorn.breaker.closed':
     case 'posthorn.backlog.high':
     case 'posthorn.backlog.normal':
+    case 'posthorn.relay.away':
+    case 'posthorn.relay.back':
       return told.type !== next.type
     case 'posthorn.dead_letters':
     case 'posthorn.endpoint.disabled':
@@ -165,6 +190,11 @@ export function isNews(told: Notification, next: Notification): boolean {
     case 'posthorn.replay.finished':
       return true
   }
+}
+
+/** Whether somebody should look after it: that what a person started has come to its end is only good to know. */
+export function needsAttention({ type }: Notification): boolean {
+  return type !== 'posthorn.replay.finished'
 }
 
 /** The endpoint that a notification is about; null when it is about none in particular. */

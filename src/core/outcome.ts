@@ -11,6 +11,8 @@ export type Report =
   | Readonly<{ kind: 'unreachable'; code: string; message: string }>
   /** The address guard refused to connect. */
   | Readonly<{ kind: 'blocked'; message: string }>
+  /** The other end says beforehand that it takes nothing of this size. */
+  | Readonly<{ kind: 'oversized'; message: string }>
   /** We ended the try ourselves (shutdown, lost lease): it says nothing about the endpoint. */
   | Readonly<{ kind: 'interrupted'; message: string }>
   /** The handler returned. */

@@ -1,17 +1,18 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Clock } from '../core/clock.ts'
+import type { DeliveryFacts } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
-import { classify } from '../core/failure-classifier.ts'
+import { classify, withAnswer } from '../core/failure-classifier.ts'
 import type { Outcome, Report } from '../core/outcome.ts'
-import type { Transport } from '../transports/transport.ts'
+import type { Parcel, Transport } from '../transports/transport.ts'
 
 export type Tried = Readonly<{ report: Report; outcome: Outcome; attempt: Attempt }>
 
 /** Makes one try and says what it meant. */
 export async function tryOnce(
   parts: { transport: Pick<Transport, 'deliver'>; clock: Clock },
-  parcel: { event: Event; endpoint: Endpoint; deliveryId: string; attempt: number },
+  parcel: Omit<Parcel, 'sentAt'>,
   signal: AbortSignal,
 ): Promise<Tried> {
   const startedAt = parts.clock.wall()
@@ -20,10 +21,40 @@ export async function tryOnce(
     defect,
   )
   const tookMs = Math.round(parts.clock.steady() - began)
-  const outcome = classify(report, parcel.endpoint.classify, parts.clock.wall())
+  return triedAs(report, parcel.endpoint, { number: parcel.attempt, startedAt, tookMs }, parts.clock.wall())
+}
+
+/** A try-out: signed and sent like any other, but kept nowhere. */
+export async function tryOut(
+  parts: { transport: Pick<Transport, 'deliver'>; clock: Clock },
+  endpoint: Endpoint,
+  event: Event,
+  signal: AbortSignal,
+): Promise<Attempt> {
+  const deliveryId = event.id.replace('evt_', 'dlv_')
+  const parcel = { event, endpoint, deliveryId, lane: null, attempt: 1, bornAt: event.receivedAt }
+  return (await tryOnce(parts, parcel, signal)).attempt
+}
+
+/** What the next try of a delivery takes with it. */
+export function parcelOf(endpoint: Endpoint, delivery: DeliveryFacts, event: Event): Omit<Parcel, 'sentAt'> {
+  const { id, lane, attempts, replayedAt, receivedAt } = delivery
+  return { event, endpoint, deliveryId: id, lane, attempt: attempts + 1, bornAt: replayedAt ?? receivedAt }
+}
+
+/** What a try meant, by what came back for it. */
+export function triedAs(
+  report: Report,
+  endpoint: Endpoint,
+  { number, startedAt, tookMs }: Pick<Attempt, 'number' | 'startedAt' | 'tookMs'>,
+  wallNow: number,
+): Tried {
+  const meant = classify(report, endpoint.classify, wallNow)
+  // Who looks at a relay has no log of its target at hand.
+  const outcome = endpoint.kind === 'relay' ? withAnswer(meant, report) : meant
   const answered = report.kind === 'answered'
   const attempt: Attempt = {
-    number: parcel.attempt,
+    number,
     startedAt,
     tookMs,
     outcome: outcome.kind,

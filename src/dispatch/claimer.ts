@@ -56,6 +56,7 @@ export class Claimer {
     try {
       const { claims } = await store.claim({ from, now, leaseEndsAt: now + leaseMs, limit: 1, bytesMax: 1 })
       for (const claim of claims) memory.force(work, claim.event.body.length)
+      work.mayWait ||= claims.length > 0
       return claims
     } finally {
       this.#underway -= 1
@@ -84,6 +85,7 @@ export class Claimer {
       }
       const { claims, nextDueAt } = await store.claim(request)
       for (const claim of claims) memory.force(work, claim.event.body.length)
+      work.mayWait ||= claims.length > 0
       if (nextDueAt !== null) work.noteDue(nextDueAt)
       take(claims)
     } finally {

@@ -3,11 +3,10 @@ import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
-import { longestDelay } from '../core/retry-policy.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Claim, Condition, Store } from '../store/store.ts'
-import { tryOnce } from './attempt.ts'
+import { tryOut } from './attempt.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Conditions, freshCondition } from './conditions.ts'
@@ -18,6 +17,7 @@ import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
+import { pullBackAll } from './pull-back.ts'
 import { reportUntried } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
@@ -80,13 +80,8 @@ export class Dispatcher {
     const stopping = this.#stopping.signal
     this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
     this.#loop = new Loop({
-      ...parts,
-      settler: this.settling,
-      memory: this.#memory,
-      conditions: this.#conditions,
-      stuckLanes: new StuckLanes(parts),
-      orphans: this.#orphans,
-      stopping,
+      ...{ ...parts, settler: this.settling, memory: this.#memory, conditions: this.#conditions },
+      ...{ stuckLanes: new StuckLanes(parts), orphans: this.#orphans, stopping },
       onEnded: () => this.#drain.check(),
     })
     this.#leases = new LeaseKeeper(store, clock, log, () => this.#works.values())
@@ -103,17 +98,13 @@ export class Dispatcher {
       this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
       this.#put(endpoint)
     }
-    const latestDueAt = (endpoint: Endpoint) => now + Math.max(longestDelay(endpoint.retry), retryAfterMsMax)
-    const tooFar = (endpoint: Endpoint) => ({ latestDueAt: latestDueAt(endpoint), untriedDueAt: now })
-    await Promise.all(endpoints.map((endpoint) => store.pullBack({ endpointId: endpoint.id, ...tooFar(endpoint) })))
+    await pullBackAll(store, endpoints, now)
     catalogue.onChange((change) => {
       if (change.kind === 'put') this.#put(change.endpoint)
       else this.#remove(change.endpoint.id)
     })
-    transport.onServing((endpointId) => {
-      const work = this.#works.get(endpointId)
-      if (work !== undefined) this.#put(work.endpoint)
-    })
+    transport.onServing((endpointId) => this.#onServing(this.#works.get(endpointId)))
+    transport.onRoom((endpointId) => this.#loop.fillAhead(this.#works.get(endpointId)))
     await this.#readBacklog()
     this.#leases.start()
     const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
@@ -152,8 +143,9 @@ export class Dispatcher {
 
   giveBack(endpoint: Endpoint, bytes: number): void {
     this.#fulfil(endpoint.id, bytes)
-    // Its claim may have stood back for the memory that was promised here.
     const work = this.#works.get(endpoint.id)
+    if (work !== undefined) this.#loop.noteWaiting(work)
+    // Its claim may have stood back for the memory that was promised here.
     if (work?.nextDueAt != null) this.#loop.look(work)
     this.#drain.check()
   }
@@ -179,6 +171,7 @@ export class Dispatcher {
     if (work === undefined) return
     const known = work.nextDueAt !== null && work.nextDueAt <= dueAt
     work.noteDue(dueAt)
+    this.#loop.noteWaiting(work)
     if (!known) this.#loop.look(work)
   }
 
@@ -186,6 +179,11 @@ export class Dispatcher {
 
   conditionOf(endpointId: string): Condition {
     return this.#works.get(endpointId)?.condition ?? freshCondition(endpointId)
+  }
+
+  /** Whether there is somebody who could take this endpoint's deliveries. */
+  isServed(endpointId: string): boolean {
+    return this.#works.get(endpointId)?.served ?? false
   }
 
   load(): Readonly<{ inFlight: number; queued: number; bytes: number }> {
@@ -208,19 +206,14 @@ export class Dispatcher {
   }
 
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
-    const event = this.#parts.composeTest(endpoint, content)
-    const parcel = { event, endpoint, deliveryId: event.id.replace('evt_', 'dlv_'), attempt: 1 }
-    return (await tryOnce(this.#parts, parcel, this.#stopping.signal)).attempt
+    return tryOut(this.#parts, endpoint, this.#parts.composeTest(endpoint, content), this.#stopping.signal)
   }
 
   retry(deliveryId: string): Promise<RetryAnswer> {
     const { store, clock } = this.#parts
     return retryDelivery(store, clock, deliveryId, {
       known: (endpointId) => this.#works.has(endpointId),
-      hurry: async (endpointId) => {
-        const work = this.#works.get(endpointId)
-        if (work !== undefined) await this.#loop.hurry(work, deliveryId)
-      },
+      hurry: async (endpointId) => this.#loop.hurry(this.#works.get(endpointId), deliveryId),
     })
   }
 
@@ -228,6 +221,7 @@ export class Dispatcher {
   cancel(deliveryId: string): Promise<CancelAnswer> {
     return cancelDelivery(this.#parts, deliveryId, (record) => {
       reportUntried(this.#parts, record.delivery, record)
+      this.#loop.dropAhead(this.#works.get(record.delivery.endpointId))
       this.lookAt([record.delivery.endpointId])
     })
   }
@@ -235,8 +229,9 @@ export class Dispatcher {
   /** Closes the breaker and ends the hold; answers whether there is such an endpoint. */
   resetBreaker(endpointId: string): boolean {
     const work = this.#works.get(endpointId)
-    if (work !== undefined) this.#loop.resetBreaker(work)
-    return work !== undefined
+    if (work === undefined) return false
+    this.#loop.resetBreaker(work)
+    return true
   }
 
   /** Something became due at these endpoints. */
@@ -253,10 +248,7 @@ export class Dispatcher {
   /** Whether one of them could take more and still has something due in the store. */
   isCrowded(endpointIds: readonly string[]): boolean {
     const now = this.#parts.clock.steady()
-    return endpointIds.some((id) => {
-      const work = this.#works.get(id)
-      return work?.serving === true && work.hasBacklog(now) && work.allowance(now).kind !== 'wait'
-    })
+    return endpointIds.some((id) => this.#works.get(id)?.isCrowded(now) === true)
   }
 
   #fulfil(endpointId: string, bytes: number): void {
@@ -276,9 +268,16 @@ export class Dispatcher {
     }
   }
 
+  #onServing(work: EndpointWork | undefined): void {
+    if (work === undefined) return
+    this.#put(work.endpoint)
+    this.#loop.mendLostLinks(work)
+  }
+
   #put(endpoint: Endpoint): void {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
+    this.#loop.dropAhead(work)
     const before = work.condition
     work.halted = this.#paused
     work.adopt(endpoint)

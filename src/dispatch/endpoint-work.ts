@@ -2,6 +2,7 @@ import { type Allowance, allowance, type Breaker, closedBreaker } from '../core/
 import type { Endpoint } from '../core/endpoint.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
 import type { Claim, Condition } from '../store/store.ts'
+import type { LaneAhead } from './ahead.ts'
 import type { Holder } from './memory.ts'
 import type { Sleeper } from './wakeups.ts'
 
@@ -31,6 +32,11 @@ export class EndpointWork implements Sleeper, Holder {
   /** When the first delivery in the store is due, as far as we know; null: none waits there. */
   nextDueAt: number | null = null
   claiming = false
+  /** What is sent before its turn, and behind whom; null: nothing may be. Only Ahead changes this and the next. */
+  ahead: LaneAhead | null = null
+  readingAhead = false
+  /** Something may wait in the store behind what is in hand and what was sent ahead. */
+  mayWait = false
   removed = false
   /** Whether the transport has somebody who could take a delivery; without, the endpoint is held. */
   served = true
@@ -123,6 +129,11 @@ export class EndpointWork implements Sleeper, Holder {
     return this.claiming || (this.nextDueAt !== null && this.nextDueAt <= now)
   }
 
+  /** Whether it could take more and still has something due in the store. */
+  isCrowded(now: number): boolean {
+    return this.serving && this.hasBacklog(now) && this.allowance(now).kind !== 'wait'
+  }
+
   #forgive(): void {
     this.failuresSeenFrom = null
     if (this.condition.failingSince !== null) this.condition = { ...this.condition, failingSince: null }
@@ -148,5 +159,12 @@ export class EndpointWork implements Sleeper, Holder {
 }
 
 function targetOf(endpoint: Endpoint): string {
-  return endpoint.kind === 'http' ? endpoint.url : endpoint.handler
+  switch (endpoint.kind) {
+    case 'http':
+      return endpoint.url
+    case 'handler':
+      return endpoint.handler
+    case 'relay':
+      return `${endpoint.relay} ${endpoint.route}`
+  }
 }

@@ -1,12 +1,16 @@
 import type { Claim, Store } from '../store/store.ts'
+import { Ahead } from './ahead.ts'
 import { Claimer } from './claimer.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Orphans } from './orphans.ts'
+import { LostLinks } from './pull-back.ts'
 import { Quarantine, type Suspect } from './quarantine.ts'
 import { Round, type RoundParts } from './round.ts'
+import { type VerdictParts, Verdicts } from './verdicts.ts'
 import { Wakeups } from './wakeups.ts'
 
-export type LoopParts = Omit<RoundParts, 'consider' | 'quarantine'> &
+export type LoopParts = Omit<RoundParts, 'consider' | 'quarantine' | 'verdicts' | 'ahead' | 'lostLinks'> &
+  VerdictParts &
   Readonly<{
     store: Store
     orphans: Orphans
@@ -22,6 +26,9 @@ export class Loop {
   readonly #claimer: Claimer
   readonly #wakeups: Wakeups<EndpointWork>
   readonly #quarantine: Quarantine
+  readonly #verdicts: Verdicts
+  readonly #ahead: Ahead
+  readonly #lostLinks: LostLinks
 
   constructor(parts: LoopParts) {
     this.#parts = parts
@@ -29,8 +36,19 @@ export class Loop {
       (work) => this.look(work),
       (suspect) => this.#fetch(suspect),
     )
-    this.#round = new Round({ ...parts, quarantine: this.#quarantine, consider: (work) => this.#consider(work) })
-    this.#claimer = new Claimer({ ...parts, look: (work) => this.look(work) })
+    const look = (work: EndpointWork) => this.look(work)
+    this.#verdicts = new Verdicts(parts)
+    this.#ahead = new Ahead({ ...parts, look })
+    this.#lostLinks = new LostLinks({ ...parts, look })
+    this.#round = new Round({
+      ...parts,
+      verdicts: this.#verdicts,
+      ahead: this.#ahead,
+      lostLinks: this.#lostLinks,
+      quarantine: this.#quarantine,
+      consider: (work) => this.#consider(work),
+    })
+    this.#claimer = new Claimer({ ...parts, look })
     this.#wakeups = new Wakeups(parts.clock.steady, (work) => this.look(work))
   }
 
@@ -39,9 +57,9 @@ export class Loop {
     return this.#round.inFlight
   }
 
-  /** Neither a try nor a claim is under way. */
+  /** Neither a try nor a claim nor a read is under way. */
   get idle(): boolean {
-    return this.#round.inFlight === 0 && this.#claimer.underway === 0
+    return this.#round.inFlight === 0 && this.#claimer.underway === 0 && this.#ahead.underway === 0
   }
 
   /** Something may be possible at this endpoint now. */
@@ -68,7 +86,8 @@ export class Loop {
   }
 
   /** Takes a named delivery now, whatever backoff, breaker and hold say. */
-  async hurry(work: EndpointWork, deliveryId: string): Promise<void> {
+  async hurry(work: EndpointWork | undefined, deliveryId: string): Promise<void> {
+    if (work === undefined) return
     const { clock, log, stopping } = this.#parts
     work.noteDue(clock.steady())
     if (!work.serving || stopping.aborted) return
@@ -89,14 +108,35 @@ export class Loop {
 
   /** Closes the breaker and ends the hold, because a person says so. */
   resetBreaker(work: EndpointWork): void {
-    this.#round.resetBreaker(work)
+    this.#verdicts.resetBreaker(work)
     this.look(work)
+  }
+
+  /** Something waits behind what is in hand: it may be sent ahead. */
+  noteWaiting(work: EndpointWork): void {
+    this.#ahead.noteWaiting(work)
+  }
+
+  /** There may be more room ahead. */
+  fillAhead(work: EndpointWork | undefined): void {
+    if (work !== undefined) this.#ahead.fill(work)
+  }
+
+  /** The endpoint or its lane has changed: nothing that is ahead of its turn counts any more. */
+  dropAhead(work: EndpointWork | undefined): void {
+    if (work !== undefined) this.#ahead.drop(work)
+  }
+
+  /** What waits because its link was lost is due, now that there is one. */
+  mendLostLinks(work: EndpointWork): void {
+    this.#lostLinks.mend(work)
   }
 
   /** The endpoint is not to be served: nothing of it stays in memory. */
   standDown(work: EndpointWork): void {
     this.#handBack(work, work.ready)
     this.#handBack(work, work.urgent)
+    this.#ahead.drop(work)
     if (!work.removed || work.nextDueAt === null) return
     work.nextDueAt = null
     this.#parts.orphans.endPending(work.endpoint.id)
@@ -122,7 +162,11 @@ export class Loop {
     }
     const now = this.#parts.clock.steady()
     const allowed = work.allowance(now)
-    if (allowed.kind === 'wait') this.#handBack(work, work.ready)
+    if (allowed.kind === 'wait') {
+      this.#handBack(work, work.ready)
+      this.#ahead.drop(work)
+    }
+    this.#ahead.fill(work)
     if (work.queued > 0) this.#round.join(work)
     if (work.nextDueAt === null || this.#quarantine.holds(work)) return
     if (allowed.kind !== 'wait') {

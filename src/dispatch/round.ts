@@ -1,39 +1,41 @@
-import { probeStarted, reset } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
-import { formatDuration } from '../core/duration.ts'
+import type { Delivery } from '../core/delivery.ts'
 import { ended, released } from '../core/lifecycle.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
-import type { Change, ChangeResult, Claim } from '../store/store.ts'
-import { type Tried, tryOnce } from './attempt.ts'
-import type { Catalogue } from './catalogue.ts'
-import type { Conditions } from './conditions.ts'
-import { conditionAfter, deliveryAfter, isFailingTooLong } from './decide.ts'
+import type { Change, ChangeResult, Claim, Upcoming } from '../store/store.ts'
+import type { Ahead } from './ahead.ts'
+import { parcelOf, type Tried, triedAs, tryOnce } from './attempt.ts'
 import type { EndpointWork, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
+import type { LostLinks } from './pull-back.ts'
 import type { Quarantine } from './quarantine.ts'
 import { report, reportUntried } from './report.ts'
 import type { Settler } from './settler.ts'
 import type { StuckLanes } from './stuck-lanes.ts'
 import type { TransportSet } from './transport-set.ts'
+import type { Verdict, Verdicts } from './verdicts.ts'
 
 export type RoundParts = Readonly<{
   transport: TransportSet
-  catalogue: Catalogue
   clock: Clock
-  random: () => number
   log: Logger
   notices: Notices
   triesMax: number
   settler: Settler
   memory: Memory
-  conditions: Conditions
+  verdicts: Verdicts
+  ahead: Ahead
+  lostLinks: LostLinks
   quarantine: Quarantine
   stuckLanes: StuckLanes
   consider: (work: EndpointWork) => void
 }>
+
+/** A try that has come back, and what is to be written of it. */
+type Ended = Readonly<{ claim: Claim; tried: Tried; verdict: Verdict; now: number }>
 
 const shareMax = 0.5
 const spareShare = 0.1
@@ -162,53 +164,101 @@ export class Round {
     const probe = work.probing
     const underway: Underway = { claim, probe }
     const now = this.#parts.clock.steady()
-    if (probe) this.#setCondition(work, { ...work.condition, breaker: probeStarted(work.breaker, now) })
+    if (probe) this.#parts.verdicts.probeStarted(work)
     work.underway.add(underway)
     this.#parts.quarantine.started(work)
     this.#tries += 1
-    const parcel = {
-      event: claim.event,
-      endpoint: work.endpoint,
-      deliveryId: claim.delivery.id,
-      attempt: claim.delivery.attempts + 1,
-    }
+    this.#parts.ahead.begin(work, claim)
+    const parcel = parcelOf(work.endpoint, claim.delivery, claim.event)
     tryOnce(this.#parts, parcel, this.#interruption.signal).then((tried) => this.#finish(work, underway, tried, now))
+    this.#parts.ahead.fill(work)
   }
 
   #finish(work: EndpointWork, underway: Underway, tried: Tried, startedAt: number): void {
     const { claim, probe } = underway
-    const now = this.#parts.clock.steady()
-    const { endpoint } = work
+    const { memory, quarantine, verdicts } = this.#parts
     this.#tries -= 1
     // Who takes what it gets has its slot back at once. Of one that fails, the outcome comes first.
     const isFree = tried.outcome.kind === 'delivered'
     if (isFree) work.settling += 1
-    this.#setCondition(work, conditionAfter(work.condition, tried, { endpoint, startedAt, probe, now }))
-    const { clock, random } = this.#parts
-    const context = { endpoint, removed: work.removed, probe, random: random(), clock }
-    const to = deliveryAfter(claim.delivery, tried, context)
-    const attempt = tried.outcome.kind === 'ours' ? null : tried.attempt
-    const whyDisabled = this.#whyDisable(work, tried)
-    // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
-    if (whyDisabled !== null) work.leaving = true
-    const { memory, quarantine } = this.#parts
-    const isOpen = !this.#closed && work.serving && !memory.overdrawn && !quarantine.holds(work)
-    const goesOn = claim.delivery.lane !== null && isOpen
-    const claimNext = goesOn && work.allowance(now).kind === 'open_to' ? now + leaseMs : null
+    const { endpoint, ahead } = work
+    const now = this.#parts.clock.steady()
+    const head = { claim, tried, verdict: verdicts.on(work, claim.delivery, tried, { startedAt, probe }), now }
+    const behind = ahead?.head === claim.delivery.id ? this.#endedBehind(work, head) : []
+    const last = behind.at(-1) ?? head
+    const claimNext = claim.delivery.lane !== null && this.#goesOn(work) ? now + leaseMs : null
+    const settled = (one: Ended, result: ChangeResult): void => {
+      memory.free(work, one.claim.event.body.length)
+      report(this.#parts, endpoint, one.claim, one.tried, { to: one.verdict.to, result })
+      // Nobody of the lane is in hand, or not the one that was expected, unless it has gone on meanwhile.
+      const isOver = result.kind === 'stale' || (one === last && result.next === null)
+      if (isOver && work.ahead === ahead && ahead?.head === claim.delivery.id) this.#parts.ahead.drop(work)
+      this.#afterTry(work, one, result)
+    }
     const ran = tried.report.kind !== 'interrupted'
-    this.#settle(work, { to, attempt, claimNext, ran }, (result) => {
+    this.#settle(work, { ...written(head), claimNext, ran }, (result) => {
       work.underway.delete(underway)
       quarantine.ended(work, claim)
       if (isFree) work.settling -= 1
-      memory.free(work, claim.event.body.length)
-      report(this.#parts, endpoint, claim, tried, { to, result })
-      if (result.kind === 'applied') this.#parts.stuckLanes.note(endpoint, claim.delivery, to, now)
-      if (whyDisabled !== null) this.#disable(work, whyDisabled)
+      settled(head, result)
     })
+    for (const one of behind) {
+      const change = { ...written(one), claimNext, ran: true, follows: true }
+      this.#parts.settler.settle(change, (result) => {
+        settled(one, result)
+        this.#afterSettled(work, change, result)
+      })
+    }
     if (isFree && work.queued > 0) {
       this.join(work)
       this.run()
     }
+  }
+
+  /**
+   * What has come back for deliveries behind a head, which were sent before their turn: each has had its try. The first
+   * that does not end is the head then, and whatever is behind it comes again in its turn.
+   */
+  #endedBehind(work: EndpointWork, head: Ended): readonly Ended[] {
+    const { ahead, clock, verdicts } = this.#parts
+    const ended: Ended[] = []
+    let isVoid = head.verdict.to.status === 'pending'
+    for (const { deliveryId, report: reported, tookMs } of isVoid ? [] : ahead.answers(work)) {
+      const upcoming = reported.kind === 'interrupted' ? null : ahead.take(work, deliveryId)
+      isVoid = upcoming === null
+      if (upcoming === null) break
+      const claim = inTurn(upcoming)
+      const attempt = { number: claim.delivery.attempts + 1, startedAt: clock.wall() - tookMs, tookMs }
+      const tried = triedAs(reported, work.endpoint, attempt, clock.wall())
+      const now = clock.steady()
+      const verdict = verdicts.on(work, claim.delivery, tried, { startedAt: now - tookMs, probe: false })
+      ended.push({ claim, tried, verdict, now })
+      isVoid = verdict.to.status === 'pending'
+      if (isVoid) break
+    }
+    if (isVoid) ahead.drop(work)
+    return ended
+  }
+
+  /** Whether the next of a lane is wanted at once. */
+  #goesOn(work: EndpointWork): boolean {
+    const { clock, memory, quarantine } = this.#parts
+    if (this.#closed || !work.serving || memory.overdrawn || quarantine.holds(work)) return false
+    return work.allowance(clock.steady()).kind === 'open_to'
+  }
+
+  #afterTry(work: EndpointWork, { claim, verdict, now }: Ended, result: ChangeResult): void {
+    const { lostLinks, stuckLanes, verdicts } = this.#parts
+    const { to, whyDisabled } = verdict
+    if (result.kind === 'applied') {
+      stuckLanes.note(work.endpoint, claim.delivery, to, now)
+      if (to.status === 'pending') lostLinks.noteFailure(work, to.lastError)
+    }
+    if (whyDisabled === null) return
+    verdicts.disable(work, whyDisabled).then(() => {
+      this.#parts.consider(work)
+      this.run()
+    })
   }
 
   #settle(work: EndpointWork, change: Change, done?: (result: ChangeResult) => void): void {
@@ -224,6 +274,7 @@ export class Round {
     if (result.kind === 'stale') {
       this.#parts.log.warn({ deliveryId: change.to.id }, 'delivery.changed_meanwhile')
     } else if (result.next !== null) {
+      work.mayWait = true
       this.#parts.memory.force(work, result.next.event.body.length)
       if (this.#closed) this.release(work, result.next)
       else this.take(work, result.next)
@@ -232,52 +283,14 @@ export class Round {
     this.#parts.consider(work)
     this.run()
   }
+}
 
-  /** A person says that the endpoint is well again. */
-  resetBreaker(work: EndpointWork): void {
-    this.#setCondition(work, { ...work.condition, breaker: reset(work.breaker), heldUntil: null })
-  }
+function written({ verdict: { to, attempt } }: Ended): Readonly<{ to: Delivery; attempt: Change['attempt'] }> {
+  return { to, attempt }
+}
 
-  /** 410: the receiver says that it is gone for good. And who fails for days is not going to come back by itself. */
-  #whyDisable(work: EndpointWork, { outcome }: Tried): string | null {
-    if (outcome.kind === 'delivered') work.failuresSeenFrom = null
-    if (outcome.kind === 'delivered' || outcome.kind === 'ours' || work.leaving) return null
-    work.failuresSeenFrom ??= this.#parts.clock.steady()
-    const { endpoint } = work
-    if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
-    if (endpoint.kind !== 'http' || !isFailingTooLong(work, this.#parts.clock)) return null
-    return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`
-  }
-
-  #disable(work: EndpointWork, statusReason: string): void {
-    const { catalogue, clock, log } = this.#parts
-    const { id } = work.endpoint
-    log.warn({ endpointId: id, statusReason }, 'endpoint.disabled')
-    catalogue
-      .update(id, (endpoint) => ({
-        ...endpoint,
-        status: 'disabled',
-        statusReason,
-        updatedAt: clock.wall(),
-      }))
-      .catch((err) => log.error({ err, endpointId: id }, 'endpoint.not_disabled'))
-      .finally(() => {
-        work.leaving = false
-        this.#parts.consider(work)
-        this.run()
-      })
-  }
-
-  #setCondition(work: EndpointWork, condition: EndpointWork['condition']): void {
-    if (condition === work.condition) return
-    const before = work.condition
-    work.condition = condition
-    if (before.breaker.state !== condition.breaker.state) {
-      const { log, notices } = this.#parts
-      const changed = { endpointId: work.endpoint.id, from: before.breaker.state, to: condition.breaker.state }
-      log.warn(changed, 'breaker.changed')
-      notices.publish({ kind: 'breaker.changed', tenant: work.endpoint.tenant, ...changed })
-    }
-    if (!work.removed) this.#parts.conditions.note(before, condition)
-  }
+/** One that was sent before its turn, when its turn has come; nobody else can have it in hand. */
+function inTurn({ delivery, event }: Upcoming): Claim {
+  const { dueAt: _, ...facts } = delivery
+  return { delivery: { ...facts, status: 'processing', leaseEndsAt: 0 }, event, interruptions: 0 }
 }

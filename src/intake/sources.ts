@@ -7,17 +7,19 @@ import { sourceScope } from './intake.ts'
 /** A source with what every event of it needs, made once. `scope` is where its event ids are known. */
 export type SourceEntry = Readonly<{ source: Source; scope: string; type: Template; key: Template | null }>
 
+type SourceStore = Pick<RegistryStore, 'putSource' | 'removeSource' | 'listSources'>
+
 /** Of one tenant. */
 const sourcesMax = 1_000
 
 /** The sources, in memory: the store has the truth, every change goes there first. */
 export class Sources {
-  readonly #store: RegistryStore
+  readonly #store: SourceStore
   readonly #sourcesMax: number
   readonly #byName = new Map<string, SourceEntry>()
   #lastTurn: Promise<void> = Promise.resolve()
 
-  constructor(store: RegistryStore, limits = { sourcesMax }) {
+  constructor(store: SourceStore, limits = { sourcesMax }) {
     this.#store = store
     this.#sourcesMax = limits.sourcesMax
   }

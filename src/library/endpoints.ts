@@ -1,12 +1,10 @@
 import type { Pipeline } from '../app.ts'
 import type { Endpoint, EndpointKind, EndpointStatus } from '../core/endpoint.ts'
-import {
-  changedEndpoint,
-  changeProblems,
-  endpointSchemas,
-  endpointShown,
-  newEndpoint,
-} from '../server/endpoint-schema.ts'
+import { PosthornError } from '../core/errors.ts'
+import { defaultTenant } from '../core/event.ts'
+import { changedEndpoint, changeProblems, endpointSchemas, newEndpoint } from '../server/endpoint-schema.ts'
+import { endpointShown } from '../server/endpoint-shown.ts'
+import { deletionProblem, targetProblems } from '../server/endpoint-target.ts'
 import { secretOf } from '../server/secrets.ts'
 import type { EndpointChangeOptions, EndpointOptions } from './options.ts'
 import { invalid, notFound, readGiven } from './reading.ts'
@@ -26,11 +24,11 @@ export class Endpoints {
     this.#schemas = endpointSchemas(pipeline.presets)
   }
 
-  /** An http endpoint. The answer has its signing secret. */
+  /** An http endpoint, or a route of a relay. The answer has its signing secret. */
   async create(options: EndpointOptions): Promise<ShownEndpoint & { secret: string | null }> {
     const { catalogue, ids, clock, presets } = this.#pipeline
     const creation = readGiven(this.#schemas.creation, options, 'This endpoint')
-    await this.#refuse(creation.url)
+    await this.#refuse('This endpoint', creation.tenant ?? defaultTenant, creation)
     const now = clock.wall()
     const endpoint = newEndpoint(creation, ids.next('ep', now), presets, now)
     await catalogue.add(endpoint)
@@ -54,11 +52,15 @@ export class Endpoints {
     const known = this.#pipeline.catalogue.get(id)
     const problems = known === null ? [] : changeProblems(known, change)
     if (problems.length > 0) throw invalid('This change', problems)
-    if (change.url !== undefined) await this.#refuse(change.url)
+    if (known !== null) await this.#refuse('This change', known.tenant, change)
     return this.#updated(id, (endpoint) => changedEndpoint(endpoint, change, this.#pipeline.clock.wall()))
   }
 
+  /** Not while the code of a handler is registered: stop that first. */
   async delete(id: string): Promise<void> {
+    const endpoint = this.#pipeline.catalogue.get(id)
+    const problem = endpoint === null ? null : deletionProblem(endpoint, this.#pipeline.dispatcher)
+    if (problem !== null) throw new PosthornError('conflict', problem)
     if (!(await this.#pipeline.catalogue.remove(id))) throw notFound('endpoint', id)
   }
 
@@ -77,9 +79,9 @@ export class Endpoints {
     return shown(endpoint)
   }
 
-  async #refuse(url: string): Promise<void> {
-    const message = await this.#pipeline.refusal(url)
-    if (message !== null) throw invalid('This endpoint', [{ path: 'url', message }])
+  async #refuse(what: string, tenant: string, target: Parameters<typeof targetProblems>[2]): Promise<void> {
+    const problems = await targetProblems(this.#pipeline, tenant, target)
+    if (problems.length > 0) throw invalid(what, problems)
   }
 }
 

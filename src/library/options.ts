@@ -68,6 +68,9 @@ export type HandleOptions = RuleOptions &
 export type EndpointChangeOptions = Omit<RuleOptions, 'tenant'> &
   Readonly<{
     url?: string
+    /** Of an endpoint of the kind relay: the relay's name, and what its hub calls the target. */
+    relay?: string
+    route?: string
     types?: readonly string[]
     classify?: Readonly<Record<string, 'permanent' | 'retryable'>>
     headers?: Readonly<Record<string, string>>
@@ -77,7 +80,17 @@ export type EndpointChangeOptions = Omit<RuleOptions, 'tenant'> &
     disableAfter?: DurationOption | false
   }>
 
-export type EndpointOptions = EndpointChangeOptions & Readonly<{ url: string; tenant?: string; secret?: string }>
+type Whose = Readonly<{ tenant?: string; secret?: string }>
+
+type HttpEndpointOptions = Omit<EndpointChangeOptions, 'relay' | 'route'> &
+  Whose &
+  Readonly<{ kind?: 'http'; url: string }>
+
+type RelayEndpointOptions = Omit<EndpointChangeOptions, 'url' | 'forwardHeaders' | 'disableAfter'> &
+  Whose &
+  Readonly<{ kind: 'relay'; relay: string; route: string }>
+
+export type EndpointOptions = HttpEndpointOptions | RelayEndpointOptions
 
 /** Every setting of docs/configuration.md by the name that it has in the file. `logLevel` is `warn` by default. */
 type SettingOptions = Readonly<{

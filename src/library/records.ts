@@ -2,15 +2,16 @@ import type { Pipeline } from '../app.ts'
 import { type DeliveryStatus, deliveryStatuses } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
+import { deliveryDetail } from '../server/delivery-detail.ts'
 import { filterOf, filterQuery, filterText } from '../server/filter-schema.ts'
 import { choice, closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
-import { attemptShown, deliveryShown, eventShown } from '../server/shown.ts'
+import { deliveryShown, eventShown } from '../server/shown.ts'
 import { asTexts, notFound, readGiven } from './reading.ts'
 
 /** A delivery as the API shows it. */
 export type ShownDelivery = ReturnType<typeof deliveryShown>
-export type ShownDeliveryWithLog = ShownDelivery & { attemptLog: readonly ReturnType<typeof attemptShown>[] }
+export type ShownDeliveryWithLog = ReturnType<typeof deliveryDetail>
 export type ShownEvent = ReturnType<typeof eventShown>
 export type ShownPage<T> = Readonly<{ items: readonly T[]; next: string | null }>
 
@@ -60,12 +61,12 @@ export class Deliveries {
     return { items: page.items.map(deliveryShown), next: page.next }
   }
 
-  /** With the log of its attempts. */
+  /** With what it waits for, and the log of its attempts. */
   async get(id: string): Promise<ShownDeliveryWithLog | null> {
     const { store } = this.#pipeline
     if (!isId(id, 'dlv')) return null
     const [record, attempts] = await Promise.all([store.getDelivery(id), store.listAttempts(id)])
-    return record === null ? null : { ...deliveryShown(record), attemptLog: attempts.map(attemptShown) }
+    return record === null ? null : deliveryDetail(this.#pipeline, record, attempts)
   }
 
   /** Due now, whatever its backoff says; a dead letter gets a fresh budget. */

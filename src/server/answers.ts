@@ -4,6 +4,7 @@ import { endpointKinds, endpointStatuses, orderings } from '../core/endpoint.ts'
 import { outcomeKinds, reasons } from '../core/outcome.ts'
 import { presetNames } from '../core/retry-policy.ts'
 import { providers } from '../core/source.ts'
+import { waits } from '../core/waiting.ts'
 
 // What the API answers with, for the OpenAPI document and for the tests that hold every answer against it. Nothing is
 // checked by these while serving: what a route shows is made by hand (shown.ts) and fast.
@@ -86,7 +87,13 @@ export const attemptAnswer = z
   .meta({ id: 'Attempt' })
 
 export const deliveryWithAttempts = z
-  .strictObject({ ...deliveryFields, attemptLog: z.array(attemptAnswer) })
+  .strictObject({
+    ...deliveryFields,
+    waitsFor: z.enum(waits).nullable().meta({
+      description: 'Why it is not tried now, if it is pending; null: it is its turn, or it does not wait.',
+    }),
+    attemptLog: z.array(attemptAnswer),
+  })
   .meta({ id: 'DeliveryWithAttempts', description: 'The newest 500 attempts, oldest first.' })
 
 export const eventSummary = z
@@ -148,6 +155,8 @@ const endpointFields = {
   kind: z.enum(endpointKinds),
   url: z.string().optional().meta({ description: 'Of http endpoints.' }),
   handler: z.string().optional().meta({ description: 'Of handlers.' }),
+  relay: z.string().optional().meta({ description: 'Of relay endpoints: the name of the relay.' }),
+  route: z.string().optional().meta({ description: 'Of relay endpoints: what the hub calls its target.' }),
   description: z.string(),
   types: z.array(z.string()),
   ordering: z.enum(orderings),

@@ -44,7 +44,7 @@ function unauthorized(authorization: string | undefined): Problem {
   return new Problem('unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="posthorn"' } })
 }
 
-function bearerOf(authorization: string | undefined): string {
+export function bearerOf(authorization: string | undefined): string {
   return /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1] ?? ''
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defaultBreaker } from '../core/circuit-breaker.ts'
 import { formatDuration } from '../core/duration.ts'
-import type { Endpoint, HttpTarget } from '../core/endpoint.ts'
+import type { Endpoint, EndpointKind, EndpointRules, HttpTarget } from '../core/endpoint.ts'
 import { orderings } from '../core/endpoint.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Classification } from '../core/failure-classifier.ts'
@@ -10,7 +10,7 @@ import { parseSecret } from '../core/signature.ts'
 import { breakerSchema } from './breaker-schema.ts'
 import { jsonSchemaOf } from './json-schema.ts'
 import type { FieldError } from './problem.ts'
-import { type Presets, retrySchema, retryShown } from './retry-schema.ts'
+import { type Presets, retrySchema } from './retry-schema.ts'
 import {
   checkedText,
   choice,
@@ -19,6 +19,7 @@ import {
   duration,
   headers,
   numberBetween,
+  relayName,
   says,
   tenant,
   wholeNumber,
@@ -27,18 +28,14 @@ import { newSecret } from './secrets.ts'
 
 const urlLengthMax = 2_048
 const typesMax = 100
-const hidden = '•••'
 const secondMs = 1_000
 const hourMs = 3_600 * secondMs
 const disableAfterDefaultMs = 5 * 24 * hourMs
 
-/** What can be said about an endpoint at any time. */
-function changeableFields(presets: Presets) {
+/** What can be said about any endpoint at any time. */
+function ruleFields(presets: Presets) {
   const listError = says(`must be a list of 1 to ${typesMax} types or patterns`)
   return {
-    url: checkedText(urlProblem)
-      .transform((text) => new URL(text).href)
-      .meta({ pattern: '^[hH][tT][tT][pP][sS]?:', maxLength: urlLengthMax, examples: ['https://shop.example/hooks'] }),
     description: description.optional(),
     types: z
       .array(checkedText(typePatternProblem).meta({ maxLength: eventTypeLengthMax, examples: ['order.*'] }), {
@@ -56,8 +53,6 @@ function changeableFields(presets: Presets) {
     retry: retrySchema(presets).optional(),
     breaker: breakerSchema.optional(),
     classify: classify.optional(),
-    disableAfter: disableAfter.optional(),
-    forwardHeaders: forwardHeaders.optional(),
     headers,
   }
 }
@@ -97,17 +92,72 @@ const classify = z
   })
   .meta(jsonSchemaOf(z.record(z.string().regex(classifiedStatus), classified)))
 
+const httpFields = {
+  url: checkedText(urlProblem)
+    .transform((text) => new URL(text).href)
+    .meta({ pattern: '^[hH][tT][tT][pP][sS]?:', maxLength: urlLengthMax, examples: ['https://shop.example/hooks'] }),
+  disableAfter: disableAfter.optional(),
+  forwardHeaders: forwardHeaders.optional(),
+}
+const relayFields = {
+  relay: relayName.meta({ description: 'The name of a relay of the same tenant.' }),
+  route: relayName.meta({ description: 'What the hub calls the place where these events go.', examples: ['github'] }),
+}
+
+const onlyForRelays = 'is only for endpoints of the kind relay'
+const notForRelays = {
+  url: 'is not for relays: the hub says where a route leads',
+  disableAfter: 'is not for relays: while a hub is away, its deliveries wait',
+  forwardHeaders: 'is not for relays: what a source kept is always sent on',
+} as const
+
+/** A field of another kind of endpoint: it is known, and wrong here. */
+function refused(message: string) {
+  return z.never({ error: () => message }).optional()
+}
+
 export function endpointSchemas(presets: Presets) {
-  const fields = changeableFields(presets)
-  const onlyAtFirst = {
-    kind: choice(['http']).optional(),
-    tenant: tenant.optional(),
-    secret: secret.optional(),
+  const rules = ruleFields(presets)
+  const { url, disableAfter, forwardHeaders } = httpFields
+  const { relay, route } = relayFields
+  const targets = {
+    url: url.optional(),
+    disableAfter,
+    forwardHeaders,
+    relay: relay.optional(),
+    route: route.optional(),
   }
   return {
-    creation: closedObject({ ...fields, ...onlyAtFirst }),
-    change: closedObject({ ...fields, url: fields.url.optional() }, 'a field that can be changed'),
+    creation: creationSchema(rules),
+    change: closedObject({ ...rules, ...targets }, 'a field that can be changed'),
   }
+}
+
+/** One of two forms, chosen by hand, so that the errors are those of the form that was meant. */
+function creationSchema(rules: ReturnType<typeof ruleFields>) {
+  const shared = { ...rules, tenant: tenant.optional(), secret: secret.optional() }
+  const kind = z.literal('http', { error: says('must be one of http, relay') }).optional()
+  const http = { ...shared, kind, ...httpFields }
+  const relay = { ...shared, kind: z.literal('relay'), ...relayFields }
+  const forms = {
+    http: closedObject({ ...http, relay: refused(onlyForRelays), route: refused(onlyForRelays) }),
+    relay: closedObject({
+      ...relay,
+      url: refused(notForRelays.url),
+      disableAfter: refused(notForRelays.disableAfter),
+      forwardHeaders: refused(notForRelays.forwardHeaders),
+    }),
+  }
+  return z
+    .unknown()
+    .transform((input, context) => {
+      const isRelay = typeof input === 'object' && input !== null && 'kind' in input && input.kind === 'relay'
+      const parsed = isRelay ? forms.relay.safeParse(input) : forms.http.safeParse(input)
+      if (parsed.success) return parsed.data
+      context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
+      return z.NEVER
+    })
+    .meta(jsonSchemaOf(z.union([closedObject(http), closedObject(relay)])))
 }
 
 const secret = checkedText(secretProblem).meta({ pattern: '^whsec_', examples: [`whsec_${'A'.repeat(32)}`] })
@@ -122,22 +172,13 @@ export type Creation = z.output<EndpointSchemas['creation']>
 export type EndpointChange = z.output<EndpointSchemas['change']>
 
 export function newEndpoint(creation: Creation, id: string, presets: Presets, now: number): Endpoint {
-  const blank: Endpoint = {
+  const blank: Omit<EndpointRules, 'ordering' | 'concurrency' | 'retry' | 'breaker' | 'classify'> = {
     id,
     tenant: creation.tenant ?? defaultTenant,
-    kind: 'http',
-    url: creation.url,
-    forwardHeaders: false,
-    disableAfterMs: disableAfterDefaultMs,
     description: '',
     types: ['*'],
-    ordering: 'none',
-    concurrency: 10,
     rateLimit: null,
     timeoutMs: 15 * secondMs,
-    retry: presets.webhook,
-    breaker: defaultBreaker,
-    classify: {},
     headers: {},
     secrets: [{ secret: creation.secret ?? newSecret(), expiresAt: null }],
     status: 'active',
@@ -145,16 +186,52 @@ export function newEndpoint(creation: Creation, id: string, presets: Presets, no
     createdAt: now,
     updatedAt: now,
   }
-  return changedEndpoint(blank, creation, now)
+  return changedEndpoint({ ...blank, ...targetAndDefaults(creation, presets) }, creation, now)
 }
 
-const httpFields = ['url', 'headers', 'classify', 'disableAfter', 'forwardHeaders'] as const
+/** What differs by kind. A hub is ours: a 4xx of its target stays one, and while it is away no breaker is needed. */
+function targetAndDefaults(creation: Creation, presets: Presets) {
+  if (creation.kind === 'relay') {
+    const { kind, relay, route } = creation
+    const classify: Classification = { '4xx': 'permanent' }
+    const rules = { ordering: 'endpoint', concurrency: 100, retry: presets.relay, breaker: null, classify } as const
+    return { kind, relay, route, ...rules }
+  }
+  const target = {
+    kind: 'http',
+    url: creation.url,
+    forwardHeaders: false,
+    disableAfterMs: disableAfterDefaultMs,
+  } as const
+  const rules = {
+    ordering: 'none',
+    concurrency: 10,
+    retry: presets.webhook,
+    breaker: defaultBreaker,
+    classify: {},
+  } as const
+  return { ...target, ...rules }
+}
 
 /** What is wrong with a change for an endpoint of this kind, by field. */
 export function changeProblems({ kind }: Endpoint, change: EndpointChange): readonly FieldError[] {
-  if (kind === 'http') return []
-  const wrong = httpFields.filter((name) => change[name] !== undefined)
-  return wrong.map((path) => ({ path, message: 'is not for handlers' }))
+  const wrong = Object.entries(wrongFields[kind]).filter(([name]) => change[name as keyof EndpointChange] !== undefined)
+  return wrong.map(([path, message]) => ({ path, message }))
+}
+
+const notForHandlers = 'is not for handlers'
+const wrongFields: Readonly<Record<EndpointKind, Partial<Readonly<Record<keyof EndpointChange, string>>>>> = {
+  http: { relay: onlyForRelays, route: onlyForRelays },
+  handler: {
+    url: notForHandlers,
+    headers: notForHandlers,
+    classify: notForHandlers,
+    disableAfter: notForHandlers,
+    forwardHeaders: notForHandlers,
+    relay: onlyForRelays,
+    route: onlyForRelays,
+  },
+  relay: notForRelays,
 }
 
 /** Top-level fields replace what was there; what is not named stays. */
@@ -172,8 +249,14 @@ export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now:
     headers: change.headers ?? endpoint.headers,
     updatedAt: now,
   }
-  if (endpoint.kind !== 'http') return { ...endpoint, ...rules }
-  return { ...endpoint, ...rules, ...changedTarget(endpoint, change) }
+  switch (endpoint.kind) {
+    case 'handler':
+      return { ...endpoint, ...rules }
+    case 'relay':
+      return { ...endpoint, ...rules, relay: change.relay ?? endpoint.relay, route: change.route ?? endpoint.route }
+    case 'http':
+      return { ...endpoint, ...rules, ...changedTarget(endpoint, change) }
+  }
 }
 
 function changedTarget(target: HttpTarget, change: EndpointChange): HttpTarget {
@@ -183,47 +266,6 @@ function changedTarget(target: HttpTarget, change: EndpointChange): HttpTarget {
     forwardHeaders: change.forwardHeaders ?? target.forwardHeaders,
     disableAfterMs: change.disableAfter === undefined ? target.disableAfterMs : change.disableAfter,
   }
-}
-
-/** All of an endpoint but its secrets. Headers may carry credentials: who may not change them sees only their names. */
-export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ showHeaders: boolean }>) {
-  const { breaker } = endpoint
-  return {
-    id: endpoint.id,
-    tenant: endpoint.tenant,
-    kind: endpoint.kind,
-    ...(endpoint.kind === 'http' ? { url: endpoint.url } : { handler: endpoint.handler }),
-    description: endpoint.description,
-    types: endpoint.types,
-    ordering: endpoint.ordering,
-    concurrency: endpoint.concurrency,
-    rateLimit: endpoint.rateLimit,
-    timeout: formatDuration(endpoint.timeoutMs),
-    retry: retryShown(endpoint.retry),
-    breaker: breaker !== null && {
-      threshold: breaker.threshold,
-      cooldown: formatDuration(breaker.cooldownMs),
-      whenOpen: breaker.whenOpen,
-    },
-    classify: endpoint.classify,
-    headers: showHeaders ? endpoint.headers : namesOnly(endpoint.headers),
-    ...(endpoint.kind === 'http' && {
-      forwardHeaders: endpoint.forwardHeaders,
-      disableAfter: disableAfterShown(endpoint.disableAfterMs),
-    }),
-    status: endpoint.status,
-    statusReason: endpoint.statusReason,
-    createdAt: new Date(endpoint.createdAt).toISOString(),
-    updatedAt: new Date(endpoint.updatedAt).toISOString(),
-  }
-}
-
-function namesOnly(headers: Endpoint['headers']): Endpoint['headers'] {
-  return Object.fromEntries(Object.keys(headers).map((name) => [name, hidden]))
-}
-
-function disableAfterShown(ms: number | null): string | false {
-  return ms === null ? false : formatDuration(ms)
 }
 
 function urlProblem(text: string): string | null {

@@ -27,6 +27,8 @@ export type InboundPathParts = Readonly<{
 
 const inboundPrefix = '/in/'
 const methods = ['GET', 'POST']
+/** The one problem of a body for which the rules of the source have to change. */
+const tooLarge = 'too_large'
 
 /** What is served here, for the description of the API. */
 export function inboundFacts(bytesMax: number): readonly RouteFacts[] {
@@ -66,6 +68,7 @@ export function openInboundPath(
     const entry = parts.sources.find(name)
     const refused = entry === null ? notFound('source', name) : headProblem(request, entry.source)
     // What is left of the body is read and thrown away by node, so that the client gets to see the answer.
+    if (entry !== null && refused?.code === tooLarge) refusals.note(entry.source, tooLarge)
     if (entry === null || refused !== null) parts.fail(request, response, refused)
     else new Visit(parts, refusals, entry, request, response)
     return true
@@ -79,8 +82,8 @@ function headProblem(request: IncomingMessage, { bodyBytesMax, contentTypes }: S
     const allow = methods.join(', ')
     return new Problem('method_not_allowed', `${method} is not offered here, only ${allow}.`, { headers: { allow } })
   }
-  const tooLarge = announcedProblem(request, bodyBytesMax)
-  if (tooLarge !== null) return tooLarge
+  const announced = announcedProblem(request, bodyBytesMax)
+  if (announced !== null) return announced
   if (method === 'GET' || contentTypes === null) return null
   const given = mediaTypeOf(headers['content-type'])
   if (contentTypes.includes(given)) return null
@@ -118,7 +121,10 @@ class Visit {
 
   #take(body: Buffer | Problem): void {
     try {
-      if (body instanceof Problem) throw body
+      if (body instanceof Problem) {
+        if (body.code === tooLarge) this.#refusals.note(this.#entry.source, tooLarge)
+        throw body
+      }
       const inbound = readInbound(this.#entry, this.#received(body), this.#parts.now(), this.#ownHeaders())
       switch (inbound.kind) {
         case 'event':

@@ -1,10 +1,9 @@
-import { hash, randomBytes } from 'node:crypto'
 import type { ApiKey, Caller } from '../core/api-key.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
+import { hashOfKey, newKeyText } from './key-text.ts'
 import { Problem } from './problem.ts'
 
 export const keyPrefix = 'phk_'
-const keyBytes = 32
 const keysMax = 10_000
 
 type Kept = Readonly<{ key: ApiKey; caller: Caller }>
@@ -23,10 +22,10 @@ export class Keys {
     for (const key of await this.#store.listApiKeys()) this.#remember(key)
   }
 
-  /** Who this key stands for; null when it is none of ours. A hash tells nothing about other hashes by its timing. */
+  /** Who this key stands for; null when it is none of ours. */
   find(text: string): Caller | null {
     if (!text.startsWith(keyPrefix)) return null
-    return this.#byHash.get(hashOf(text))?.caller ?? null
+    return this.#byHash.get(hashOfKey(text))?.caller ?? null
   }
 
   list(): ApiKey[] {
@@ -38,8 +37,8 @@ export class Keys {
     if (this.#byHash.size >= keysMax) {
       throw new Problem('conflict', `There are ${keysMax} keys, and no more can be kept; delete some.`)
     }
-    const text = `${keyPrefix}${randomBytes(keyBytes).toString('base64url')}`
-    const key = { ...given, hash: hashOf(text) }
+    const text = newKeyText(keyPrefix)
+    const key = { ...given, hash: hashOfKey(text) }
     await this.#store.putApiKey(key)
     this.#remember(key)
     return { key, text }
@@ -62,8 +61,4 @@ export class Keys {
     const { id, name, role, tenant } = key
     this.#byHash.set(key.hash, { key, caller: { name: name === '' ? id : name, role, tenant } })
   }
-}
-
-function hashOf(text: string): string {
-  return hash('sha256', text, 'hex')
 }

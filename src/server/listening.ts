@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { PosthornError } from '../core/errors.ts'
 import { headersOf, Problem } from './problem.ts'
@@ -16,19 +17,37 @@ const limits = {
 }
 export type Timeouts = Pick<typeof limits, 'headersTimeout' | 'requestTimeout' | 'connectionsCheckingInterval'>
 
+/** Who takes connections over for another protocol. What it does not want is served as if it had not asked for one. */
+export type Upgrades = Readonly<{
+  wants: (request: IncomingMessage) => boolean
+  take: (request: IncomingMessage, socket: Duplex, head: Buffer) => void
+}>
+
+export type ServerLimits = Readonly<{ timeouts: Partial<Timeouts>; connectionsMax: number; upgrades: Upgrades }>
+
 /** A server with the limits that every port has, not listening yet. */
-export function boundedServer(
-  { timeouts, connectionsMax }: Readonly<{ timeouts: Partial<Timeouts>; connectionsMax: number }>,
-  serve: RequestListener,
-): Server {
-  const server = createServer({ ...limits, ...timeouts }, (request, response) => {
+export function boundedServer({ timeouts, connectionsMax, upgrades }: ServerLimits, serve: RequestListener): Server {
+  const options = { ...limits, ...timeouts, shouldUpgradeCallback: upgrades.wants }
+  const server = createServer(options, (request, response) => {
     if (mayGoOn(request.socket, response)) serve(request, response)
     else request.socket.destroy()
   })
   server.maxConnections = connectionsMax
   server.timeout = silenceMsMax
+  const taken = new Set<Duplex>()
+  takenOver.set(server, taken)
+  server.on('upgrade', (request, socket, head) => {
+    taken.add(socket)
+    socket.once('close', () => taken.delete(socket))
+    // From here on nobody else listens: a reset would be an error that nobody handles.
+    socket.on('error', () => socket.destroy())
+    upgrades.take(request, socket, head)
+  })
   return server
 }
+
+/** Connections that are not HTTP any more, by their server. They end with whoever took them over. */
+const takenOver = new WeakMap<Server, ReadonlySet<Duplex>>()
 
 /** Requests that were sent ahead of their answers, on one connection. */
 const aheadMax = 32
@@ -71,7 +90,10 @@ export async function listenAt(server: Server, { host, port, setting }: Place): 
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`
 }
 
-/** Takes no more connections and lets open requests finish, but not for ever. */
+/**
+ * Takes no more connections and lets open requests finish, but not for ever. Connections that were taken over are not
+ * waited for: what they carry is brought to its end after this.
+ */
 export async function closeWithin(server: Server, ms: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   const patience = new AbortController()
@@ -79,9 +101,22 @@ export async function closeWithin(server: Server, ms: number): Promise<void> {
     () => server.closeAllConnections(),
     () => {},
   )
-  await closed
+  await Promise.race([closed, requestsEnded(server, patience.signal)])
   patience.abort()
   await cut
+}
+
+const lookEveryMs = 20
+
+/** Node tells when the last connection has ended, not when the last that is HTTP has. */
+async function requestsEnded(server: Server, signal: AbortSignal): Promise<void> {
+  const taken = takenOver.get(server)
+  const areOpen = async () => (await connectionsOf(server)) > (taken?.size ?? 0)
+  while (!signal.aborted && (await areOpen())) await wait(lookEveryMs)
+}
+
+function connectionsOf(server: Server): Promise<number> {
+  return new Promise((resolve) => server.getConnections((_, count) => resolve(count ?? 0)))
 }
 
 /** What is no HTTP, or too slow, or too large in its headers, never becomes a request. */
@@ -90,13 +125,17 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
     socket.destroy()
     return
   }
-  const problem = brokenRequestProblem(error)
+  socket.write(rawAnswer(brokenRequestProblem(error)))
+  // Not only our half: a client that keeps its own open would keep the connection.
+  socket.destroySoon()
+}
+
+/** A problem as the bytes of a response, for connections that have no response. */
+export function rawAnswer(problem: Problem): string {
   const body = problem.body()
   const headers = { ...headersOf(problem), 'content-length': Buffer.byteLength(body), connection: 'close' }
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  socket.write(`HTTP/1.1 ${problem.status} ${problem.code}\r\n${head.join('')}\r\n${body}`)
-  // Not only our half: a client that keeps its own open would keep the connection.
-  socket.destroySoon()
+  return `HTTP/1.1 ${problem.status} ${problem.code}\r\n${head.join('')}\r\n${body}`
 }
 
 function brokenRequestProblem(error: NodeJS.ErrnoException): Problem {

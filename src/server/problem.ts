@@ -21,6 +21,7 @@ const titles = {
   unsupported_media_type: [415, 'This content type is not understood here'],
   validation: [422, 'Some fields are not valid'],
   idempotency_key_reused: [422, 'The idempotency key was used for something else'],
+  upgrade_required: [426, 'A WebSocket is wanted here'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong inside Posthorn'],
   overloaded: [503, 'Too much is going on at once'],
@@ -84,9 +85,14 @@ export function validationProblem(errors: readonly FieldError[]): Problem {
   const more = errors.length > errorsMax ? ` (the first ${errorsMax} are listed)` : ''
   const detail =
     errors.length === 1 && errors[0] !== undefined
-      ? `${errors[0].path === '' ? 'The body' : errors[0].path}: ${errors[0].message}.`
+      ? `${errors[0].path === '' ? 'The body' : errors[0].path}: ${ended(errors[0].message)}`
       : `${errors.length} fields are not valid${more}.`
   return new Problem('validation', detail, { errors: errors.slice(0, errorsMax) })
+}
+
+/** A message that asks whether something else was meant has its mark already. */
+function ended(message: string): string {
+  return message.endsWith('?') ? message : `${message}.`
 }
 
 export function notFound(what: string, id: string): Problem {

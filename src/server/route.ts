@@ -19,7 +19,7 @@ declare module 'fastify' {
   }
 }
 
-export const tags = ['events', 'endpoints', 'deliveries', 'sources', 'replays', 'keys', 'system'] as const
+export const tags = ['events', 'endpoints', 'deliveries', 'sources', 'relays', 'replays', 'keys', 'system'] as const
 export type Tag = (typeof tags)[number]
 
 type Shape = Readonly<Record<string, z.ZodType>>

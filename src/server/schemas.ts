@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
+import { relayNameLengthMax, relayNamePattern, relayNameProblem } from '../core/relay.ts'
 import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
 import { errorsMax, type FieldError, validationProblem } from './problem.ts'
@@ -132,6 +133,13 @@ export const sentType = checkedText(sentTypeProblem).meta({
 })
 export const key = checkedText(keyProblem).meta({ minLength: 1, maxLength: keyBytesMax })
 export const tenant = checkedText(tenantProblem).meta({ pattern: tenantPattern.source, examples: ['acme'] })
+
+/** Of a relay, or of a route. */
+export const relayName = checkedText(relayNameProblem).meta({
+  pattern: relayNamePattern.source,
+  maxLength: relayNameLengthMax,
+  examples: ['home'],
+})
 
 /** What people say of an endpoint or a source. */
 export const description = textUpTo(descriptionLengthMax)

@@ -10,7 +10,9 @@ import type { Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
+import type { RelayGate } from '../transports/relay-gate.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
+import type { Stats } from '../upkeep/stats.ts'
 import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
 import { BodyBudget } from './body-reader.ts'
@@ -19,6 +21,8 @@ import { inboundFacts, openInboundPath } from './inbound-path.ts'
 import { Keys } from './keys.ts'
 import { answerBrokenRequest, boundedServer, closeWithin, listenAt, type Timeouts } from './listening.ts'
 import { Problem, problemFor, sendProblem } from './problem.ts'
+import { openRelayPath, relayPathRoute } from './relay-path.ts'
+import type { Relays } from './relays.ts'
 import { openRest } from './rest.ts'
 import type { Presets } from './retry-schema.ts'
 import type { Api } from './route.ts'
@@ -28,6 +32,7 @@ import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
 import { keyRoutes } from './routes/keys.ts'
+import { relayRoutes } from './routes/relays.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { sourceRoutes } from './routes/sources.ts'
 import { streamRoute } from './routes/stream.ts'
@@ -45,12 +50,15 @@ export type ServerParts = Readonly<{
   ids: IdSource
   catalogue: Catalogue
   sources: Sources
+  relays: Relays
+  gate: RelayGate
   dispatcher: Dispatcher
   replays: ReplayRunner
   refusal: (url: string) => Promise<string | null>
   notices: Notices
   metrics: Metrics
   upkeep: Upkeep
+  stats: Stats
   log: Logger
   now: () => number
   clock: Clock
@@ -59,7 +67,7 @@ export type ServerParts = Readonly<{
 
 export type RunningServer = Readonly<{
   url: string
-  /** Where `/in/*` alone is served; null when that was not asked for. */
+  /** Where only `/in/*` and hubs are served; null when that was not asked for. */
   publicUrl: string | null
   stop(): Promise<void>
 }>
@@ -104,7 +112,7 @@ export async function openServer(parts: ServerParts, timeouts: Partial<Timeouts>
 
 export type PortSettings = Readonly<{ timeouts: Partial<Timeouts>; isStopping: () => boolean }>
 
-/** What both ports serve. The public one has `/in/*` alone: whatever else is asked for there does not exist. */
+/** What both ports serve. The public one has `/in/*` and hubs alone: whatever else is asked for does not exist. */
 export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping }: PortSettings) {
   const { config, intake, notices } = parts
   const access = accessBy(config.apiKey, (key) => keys.find(key))
@@ -118,8 +126,9 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   }
   const hotPath = openHotPath({ intake, access, bodies, eventBytesMax: config.eventBytesMax, fail })
   const inboundPath = openInboundPath({ ...parts, bodies: inboundBodies, fail })
+  const upgrades = openRelayPath({ ...parts, find: (key) => parts.relays.find(key), isStopping })
   const limited = (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
-    boundedServer({ timeouts, connectionsMax: config.connectionsMax }, (request, response) => {
+    boundedServer({ timeouts, connectionsMax: config.connectionsMax, upgrades }, (request, response) => {
       // A server that is stopping wants its connections back.
       if (isStopping()) response.setHeader('connection', 'close')
       serve(request, response)
@@ -129,7 +138,7 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
       if (!hotPath(request, response) && !inboundPath(request, response)) others(request, response)
     })
   const publicServer = limited((request, response) => {
-    const detail = 'There is nothing here but the sources.'
+    const detail = 'There is nothing here but the sources, and what hubs connect to.'
     if (!inboundPath(request, response)) fail(request, response, new Problem('not_found', detail))
   }).on('clientError', answerBrokenRequest)
   const resting = { access, bodies, mount, reported: reported.bind(null, parts) }
@@ -145,6 +154,8 @@ function addRoutes(api: Api, parts: ServerParts, { keys, stream, isStopping }: R
   endpointRoutes(api, parts)
   sourceRoutes(api, parts)
   for (const facts of inboundFacts(parts.config.eventBytesMax)) api.describe(facts)
+  relayRoutes(api, parts)
+  relayPathRoute(api)
   deliveryRoutes(api, parts)
   deadLetterRoutes(api, parts)
   replayRoutes(api, parts)

@@ -22,6 +22,7 @@ const everyKind: Readonly<Record<NoticeKind, true>> = {
   'endpoint.changed': true,
   'lane.stuck': true,
   'replay.changed': true,
+  'relay.changed': true,
 }
 export const noticeKinds = Object.keys(everyKind) as readonly NoticeKind[]
 

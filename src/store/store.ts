@@ -1,6 +1,6 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Breaker } from '../core/circuit-breaker.ts'
-import type { Delivery, DeliveryFilter, Processing } from '../core/delivery.ts'
+import type { Delivery, DeliveryFilter, Pending, Processing } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
@@ -47,6 +47,12 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
    */
   commit(changes: readonly Change[]): Promise<readonly ChangeResult[]>
 
+  /**
+   * What waits in a lane behind the named delivery, in the order of the lane: read, not claimed. It may have changed when
+   * the answer comes; a change that `follows` finds out.
+   */
+  ahead(request: AheadRequest): Promise<readonly Upcoming[]>
+
   /** Moves the end of the leases of these deliveries, if they are still `processing` with this version. */
   renew(leases: readonly LeaseRenewal[]): Promise<void>
 
@@ -58,7 +64,8 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
 
   /**
    * Pulls due times of one endpoint back that a clock which ran ahead has left: after a failure to `latestDueAt`, and of
-   * what no failure has put off to `untriedDueAt`. Answers how many.
+   * what no failure has put off to `untriedDueAt`. With `lastError` only those whose last error begins with it. Answers
+   * how many.
    */
   pullBack(request: PullBackRequest): Promise<number>
 
@@ -149,7 +156,25 @@ export type ClaimAnswer = Readonly<{
   nextDueAt: number | null
 }>
 
-export type PullBackRequest = Readonly<{ endpointId: string; latestDueAt: number; untriedDueAt: number }>
+export type AheadRequest = Readonly<{
+  endpointId: string
+  lane: string
+  /** The id of a delivery of this lane. */
+  after: string
+  limit: number
+  /** The bodies are not larger than this in sum; at least one is returned if there is one. */
+  bytesMax: number
+}>
+
+/** Not in hand yet: it waits in its lane. */
+export type Upcoming = Readonly<{ delivery: Pending; event: Event }>
+
+export type PullBackRequest = Readonly<{
+  endpointId: string
+  latestDueAt: number
+  untriedDueAt: number
+  lastError?: string
+}>
 
 export type Change = Readonly<{
   /** The delivery as it shall be; its version is one more than the one it was claimed or read with. */
@@ -159,6 +184,12 @@ export type Change = Readonly<{
   claimNext: number | null
   /** It came back from a try, whatever that brought: its interruptions are forgotten. Default false. */
   ran?: boolean
+  /**
+   * It was never claimed: its lane's head is the change right before it in this call, and ends with it. Applied only if
+   * that one was, and this one is still next in its lane with the version it was read with; otherwise it is stale (and
+   * so is what follows it), and the head's end brings up the next as always. Default false.
+   */
+  follows?: boolean
 }>
 
 /** What was written together: how many calls, and what their commit took, the sync of the disk included. */

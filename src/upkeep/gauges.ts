@@ -26,7 +26,7 @@ export type OperatingView = Readonly<{
 
 /** Endpoints with series of their own; the others are one, so that the number of series stays bounded. */
 export const endpointsShownMax = 100
-const others = 'other'
+export const others = 'other'
 const breakerStates: readonly BreakerState[] = ['closed', 'open', 'half_open']
 
 export function watchLoad(register: Registry, gauges: WatchedGauges): void {
@@ -118,11 +118,11 @@ function watchEndpoints(register: Registry, { endpoints, conditionOf, steady }: 
 }
 
 /** What cannot be read now is left out: the other metrics are needed most when something is wrong. */
-function gauge(register: Registry, name: string, help: string, read: () => number | Promise<number>): void {
+export function gauge(register: Registry, name: string, help: string, read: () => number | Promise<number>): void {
   labelled(register, name, help, [], async (set) => set([], await read()))
 }
 
-function labelled(
+export function labelled(
   register: Registry,
   name: string,
   help: string,

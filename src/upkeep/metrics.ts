@@ -4,6 +4,7 @@ import type { NotificationType } from '../core/notification.ts'
 import type { Notices } from '../notices.ts'
 import type { WrittenBatch } from '../store/store.ts'
 import { type OperatingView, type WatchedGauges, watchLoad, watchOperating } from './gauges.ts'
+import { linkEvent, type RelaysView, watchRelays } from './relay-gauges.ts'
 import { tallied, timed } from './tally.ts'
 import type { UpkeepReport } from './upkeep.ts'
 
@@ -18,6 +19,7 @@ export interface Metrics {
   /** Values that are read when somebody looks. */
   watch(gauges: WatchedGauges): void
   watchOperating(view: OperatingView): void
+  watchRelays(view: RelaysView): void
   page(): Promise<string>
   readonly contentType: string
 }
@@ -52,6 +54,7 @@ export function openMetrics(notices: Notices): Metrics {
     notified: (type) => notified.add(type, 1),
     watch: (gauges) => watchLoad(register, gauges),
     watchOperating: (view) => watchOperating(register, view),
+    watchRelays: (view) => watchRelays(register, view),
     page: () => register.metrics(),
   }
 }
@@ -70,6 +73,9 @@ function counting(register: Registry): (notice: Notice) => void {
   ])
   const breakers = tallied(register, 'posthorn_breaker_changes_total', 'Changes of breakers, by new state.', ['to'])
   const stuck = tallied(register, 'posthorn_lanes_stuck_total', 'Lanes that were held for too long by their head.')
+  const links = tallied(register, 'posthorn_relay_links_total', 'Links of hubs that began and ended, by event.', [
+    'event',
+  ])
   const queued = timed(register, 'posthorn_queue_wait_seconds', 'From the acceptance to the first try.', waitSeconds)
   const took = timed(register, 'posthorn_attempt_seconds', 'How long tries took.', attemptSeconds)
   const endToEnd = timed(
@@ -101,6 +107,9 @@ function counting(register: Registry): (notice: Notice) => void {
         return
       case 'lane.stuck':
         stuck.add('', 1)
+        return
+      case 'relay.changed':
+        links.add(linkEvent(notice), 1)
         return
       case 'endpoint.changed':
       case 'replay.changed':

@@ -4,6 +4,7 @@ import {
   gathered,
   isNews,
   type Notification,
+  needsAttention,
   notificationOf,
   subjectOf,
 } from '../core/notification.ts'
@@ -133,7 +134,8 @@ export class Notifications {
 
   #send(notification: Notification): void {
     const { log, send } = this.#parts
-    log.warn(notification, 'notification')
+    if (needsAttention(notification)) log.warn(notification, 'notification')
+    else log.info(notification, 'notification')
     for (const listener of this.#listeners) {
       try {
         listener(notification)

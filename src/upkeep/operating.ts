@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Notification } from '../core/notification.ts'
+import type { RelayLink } from '../core/relay.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Logger } from '../log.ts'
@@ -9,6 +10,8 @@ import type { Store } from '../store/store.ts'
 import { BacklogWatch } from './backlog-watch.ts'
 import type { Metrics } from './metrics.ts'
 import { Notifications } from './notifications.ts'
+import { RelayWatch } from './relay-watch.ts'
+import { RouteWatch } from './route-watch.ts'
 import { Stats } from './stats.ts'
 import { openTraces } from './traces.ts'
 import { Upkeep, type UpkeepSettings } from './upkeep.ts'
@@ -22,7 +25,9 @@ export type OperatingParts = Readonly<{
   clock: Clock
   log: Logger
   version: string
-  settings: UpkeepSettings & Readonly<{ backlogMax: number }>
+  settings: UpkeepSettings & Readonly<{ backlogMax: number; relayAwayMs: number }>
+  /** The link that a relay has now; null: none. */
+  linkOf: (relayId: string) => RelayLink | null
   /** Takes an event of our own in. */
   accept: (event: Readonly<{ type: string; tenant: string; key: string | null; data: Uint8Array }>) => Promise<void>
 }>
@@ -31,13 +36,14 @@ export type OperatingParts = Readonly<{
 export type Operating = Readonly<{
   upkeep: Upkeep
   notifications: Notifications
+  stats: Stats
   /** Says what is still to be said; before the intake stops. */
   stop(): Promise<void>
 }>
 
 /** Opens and starts it. */
 export async function openOperating(parts: OperatingParts): Promise<Operating> {
-  const { store, catalogue, dispatcher, notices, metrics, clock, log, settings } = parts
+  const { store, catalogue, dispatcher, notices, metrics, clock, log, settings, linkOf } = parts
   const stats = new Stats(store, clock.steady)
   const endpoints = () => catalogue.list()
   const lookAt = (endpointIds: readonly string[]) => dispatcher.lookAt(endpointIds)
@@ -48,6 +54,10 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const notifications = new Notifications({ notices, log, typesOf, disabled, send, tenant: defaultTenant })
   const tell = (notification: Notification) => notifications.tell(notification)
   const watch = new BacklogWatch({ stats, log, max: settings.backlogMax, tenant: defaultTenant, tell })
+  const awayMs = settings.relayAwayMs
+  const relayWatch = new RelayWatch({ store, stats, endpoints, linkOf, notices, clock, log, awayMs, tell })
+  const endpointOf = (id: string) => catalogue.get(id)
+  const routeWatch = new RouteWatch({ endpoints, endpointOf, linkOf, notices, log })
   upkeep.onRun(metrics.upkeepDone)
   notifications.subscribe(({ type }) => metrics.notified(type))
   metrics.watchOperating({
@@ -59,14 +69,19 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
     wall: clock.wall,
     steady: clock.steady,
   })
+  metrics.watchRelays({ known: () => relayWatch.relays, awayCount: () => relayWatch.awayCount, linkOf })
   const endTraces = await openTraces(notices, parts.version)
   upkeep.start()
   watch.start()
+  relayWatch.start()
   return {
     upkeep,
     notifications,
+    stats,
     async stop() {
       watch.stop()
+      routeWatch.stop()
+      await relayWatch.stop()
       await upkeep.stop()
       await notifications.stop()
       endTraces?.()

@@ -5,6 +5,9 @@ import type { StoreStats } from '../store/upkeep-store.ts'
 /** Counting a large backlog is work for the reader: whoever asks more often than this gets the same answer. */
 const keptMs = 10_000
 const readMsMax = 1_000
+/** Who wants it fresh gets it while counting is as quick as this; beyond, the reader rests for so many times as long. */
+const quickMs = 100
+const restPerCount = 20
 
 /** What the store has to tell of itself, asked for no more often than is good for it. */
 export class Stats {
@@ -12,6 +15,7 @@ export class Stats {
   readonly #steady: () => number
   #kept: Promise<StoreStats> | null = null
   #askedAt = 0
+  #tookMs: number | null = null
   #last: StoreStats | null = null
 
   constructor(store: Pick<Store, 'stats'>, steady: () => number) {
@@ -20,11 +24,23 @@ export class Stats {
   }
 
   read(): Promise<StoreStats> {
+    return this.#readSince(keptMs)
+  }
+
+  /** Counted now, unless counting takes so long that the last time has to do. */
+  readFresh(): Promise<StoreStats> {
+    const tookMs = this.#tookMs ?? keptMs
+    return this.#readSince(tookMs <= quickMs ? 0 : Math.min(keptMs, tookMs * restPerCount))
+  }
+
+  #readSince(agedMsMax: number): Promise<StoreStats> {
     const now = this.#steady()
-    if (this.#kept !== null && now - this.#askedAt < keptMs) return this.#kept
+    if (this.#kept !== null && now - this.#askedAt < agedMsMax) return this.#kept
     this.#askedAt = now
+    this.#tookMs = null
     const asked: Promise<StoreStats> = this.#store.stats().then(
       (stats) => {
+        this.#tookMs = this.#steady() - now
         this.#last = stats
         return stats
       },

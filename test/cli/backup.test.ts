@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { posthorn } from './command.ts'
@@ -62,5 +62,18 @@ describe('posthorn backup', () => {
     const { code, stderr } = await posthorn(['backup', 'copy.db'], { cwd: folderFor(t) })
     assert.equal(code, 1)
     assert.match(stderr, /does not exist/)
+  })
+
+  test('names the folder that does not exist, and makes nothing', async (t) => {
+    const cwd = folderFor(t)
+    await (await serverFor(t, cwd)).running.stop()
+    writeFileSync(path.join(cwd, 'file'), '')
+    for (const folder of ['backups/today', 'file']) {
+      const { code, stdout, stderr } = await posthorn(['backup', `${folder}/copy.db`, '--with-key'], { cwd })
+      assert.deepEqual([code, stdout], [1, ''])
+      const expected = `posthorn: ${path.join(cwd, folder)} is no folder; make it first, or name a file in one that exists.`
+      assert.equal(stderr.trimEnd(), expected)
+    }
+    assert.equal(existsSync(path.join(cwd, 'backups')), false)
   })
 })

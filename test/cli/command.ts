@@ -38,7 +38,10 @@ export type Running = Readonly<{
 }>
 
 export function start(args: readonly string[], { env, cwd, program = main }: Options = {}, timeout?: number): Running {
-  const child = spawn(process.execPath, [program, ...args], { env: cleanEnv(env), cwd, timeout })
+  return watched(spawn(process.execPath, [program, ...args], { env: cleanEnv(env), cwd, timeout }))
+}
+
+function watched(child: ChildProcessWithoutNullStreams): Running {
   const text = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (chunk: string) => {
@@ -69,17 +72,24 @@ export function start(args: readonly string[], { env, cwd, program = main }: Opt
 
 export const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
 
-/** Runs a command on a terminal of 80 columns; what it shows comes back with its colours. */
-export function onTerminal(
-  args: readonly string[],
-  { env, input = '', program = main }: Options = {},
-): Promise<Result> {
+/** Starts a command on a terminal of 80 columns; what is written to `stdin` are keys that are pressed. */
+export function startOnTerminal(args: readonly string[], options: Options = {}): Running {
+  return watched(spawnOnTerminal(args, options))
+}
+
+function spawnOnTerminal(args: readonly string[], { env, program = main }: Options): ChildProcessWithoutNullStreams {
   const quoted = [process.execPath, program, ...args].map((arg) => `'${arg.replaceAll("'", "'\\''")}'`).join(' ')
   const command = `stty cols 80 rows 24; ${quoted}`
-  const child = spawn('script', ['-qec', command, '/dev/null'], {
+  return spawn('script', ['-qec', command, '/dev/null'], {
     env: cleanEnv({ TERM: 'xterm-256color', ...env }),
     timeout: waitMsMax,
   })
+}
+
+/** Runs a command on a terminal of 80 columns; what it shows comes back with its colours. */
+export function onTerminal(args: readonly string[], options: Options = {}): Promise<Result> {
+  const { input = '' } = options
+  const child = spawnOnTerminal(args, options)
   let stdout = ''
   let isTyped = input === ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {

@@ -288,6 +288,17 @@ describe('posthorn deliveries and events', () => {
     assert.equal((await again).attempt, 2)
   })
 
+  test('says in words what a delivery waits for', async (t) => {
+    const { type, endpoint } = await setUp(t, '200')
+    await server.cli(['endpoints', 'pause', endpoint.id])
+    await server.cli(['send', type, '1'])
+    const [waiting] = await server.json<Delivery[]>(['deliveries', 'list', '--endpoint', endpoint.id])
+    const shown = await server.cli(['deliveries', 'show', waiting!.id])
+    assert.match(shown.stdout, /^waitsFor +its endpoint is paused; posthorn endpoints resume ends that$/m)
+    const { waitsFor } = await server.json<{ waitsFor: string }>(['deliveries', 'show', waiting!.id])
+    assert.equal(waitsFor, 'paused')
+  })
+
   test('follows the cursors with --all, in every format', async (t) => {
     const { type, endpoint } = await setUp(t, '200')
     const input = Array.from({ length: 25 }, (_, n) => `{"n":${n}}`).join('\n')

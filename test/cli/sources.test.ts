@@ -8,6 +8,7 @@ type Source = Readonly<{
   name: string
   path: string
   secret: string
+  bodyBytesMax: number
   type: string
   contentTypes: string[] | null
 }>
@@ -46,6 +47,14 @@ describe('posthorn sources', () => {
       input: 'a-newer-secret',
     })
     assert.equal(rotated.stdout, 'a-newer-secret\n')
+  })
+
+  test('understands the sizes that people write', async () => {
+    const flags = ['--provider', 'none', '--body-bytes-max', '512KiB']
+    assert.equal((await create('sized', flags)).bodyBytesMax, 512 * 1024)
+    const wrong = await server.cli(['sources', 'update', 'sized', '--body-bytes-max', 'large'])
+    assert.equal(wrong.code, 2)
+    assert.match(wrong.stderr, /must be a size from 1 to .*like 1048576, 512KiB or 1MiB/)
   })
 
   test('changes what is named and can be rid of it again', async () => {

@@ -28,6 +28,18 @@ describe('posthorn upkeep', () => {
 })
 
 describe('posthorn dispatch', () => {
+  test('a start that is paused warns when there was no database to go on with', async (t) => {
+    const cwd = folderFor(t)
+    const first = await serverFor(t, cwd, ['--paused'])
+    const warned = (await first.running.stop()).stderr
+    assert.match(warned, /"database\.new"/)
+    assert.match(warned, /name its file with --database/)
+    const second = await serverFor(t, cwd, ['--paused'])
+    assert.doesNotMatch((await second.running.stop()).stderr, /database\.new/)
+    const other = await serverFor(t, folderFor(t))
+    assert.doesNotMatch((await other.running.stop()).stderr, /database\.new/)
+  })
+
   test('a server that starts paused delivers when it is resumed, and what came before as well', async (t) => {
     const server = await serverFor(t, folderFor(t), [], { POSTHORN_PAUSED: 'yes' })
     assert.match(await server.running.line(/paused/), /posthorn dispatch resume/)

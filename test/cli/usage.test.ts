@@ -73,7 +73,7 @@ describe('the command line', () => {
     [['send', 'a.b', '{}', '--wait', '--timeout', 'soon'], /A duration reads like/],
     [['send', 'a.b', '{}', '--header', 'nonsense'], /A header reads like x-team=a/],
     [['endpoints'], /Usage: posthorn endpoints/],
-    [['endpoints', 'create'], /missing required argument 'url'/],
+    [['endpoints', 'create'], /Say where to deliver: a URL, or --relay and --route/],
     [['endpoints', 'create', 'http://x', '--concurrency', '0'], /whole number from 1/],
     [['endpoints', 'create', 'http://x', '--rate-limit', '-1'], /tries a second/],
     [['endpoints', 'create', 'http://x', '--ordering', 'fifo'], /Allowed choices are none, key, endpoint/],
@@ -204,7 +204,7 @@ describe('the configuration', () => {
   })
 
   test('every setting has its flag, except keys and what only clients use', () => {
-    const secrets = ['apiKey', 'encryptionKey', 'url']
+    const secrets = ['apiKey', 'encryptionKey', 'url', 'edge', 'relayKey']
     const settings = describeConfig(loadConfig({ flags: {}, env: {} })).map(({ name }) => name as string)
     const flags = configFlags.map(([flag]) =>
       flag

@@ -1,6 +1,7 @@
 import { describe } from 'node:test'
 import { appendContract } from './store/append.ts'
 import { catalogueContract } from './store/catalogue.ts'
+import { chainContract } from './store/chains.ts'
 import { claimContract } from './store/claim.ts'
 import { deadLetterContract } from './store/dead-letters.ts'
 import { laneContract } from './store/lanes.ts'
@@ -19,6 +20,7 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`${name}: claim and commit`, () => claimContract(promise))
   describe(`${name}: suspects`, () => suspectContract(promise))
   describe(`${name}: lanes`, () => laneContract(promise))
+  describe(`${name}: chains`, () => chainContract(promise))
   describe(`${name}: catalogue`, () => catalogueContract(promise))
   describe(`${name}: the record`, () => recordContract(promise))
   describe(`${name}: sources and keys`, () => registryContract(promise))

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Classification, classify, parseRetryAfter, retryAfterMsMax } from '../../src/core/failure-classifier.ts'
+import {
+  type Classification,
+  classify,
+  parseRetryAfter,
+  retryAfterMsMax,
+  withAnswer,
+} from '../../src/core/failure-classifier.ts'
 import type { Outcome, Report } from '../../src/core/outcome.ts'
 
 const now = Date.UTC(2026, 6, 26, 12, 0, 0)
@@ -54,7 +60,7 @@ test('without a status the endpoint is unavailable, unless we ran out of somethi
     ...['CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'ERR_TLS_CERT_ALTNAME_INVALID', 'EPROTO', 'DEADLINE'],
     ...['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'HPE_INVALID_CONSTANT', 'WHATEVER', ''],
   ]
-  const ours = ['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC']
+  const ours = ['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC', 'HUB_MEMORY']
   for (const code of unavailable) {
     const outcome = classify({ kind: 'unreachable', code, message: 'connect failed' }, {}, now)
     assert.deepEqual(outcome, { kind: 'unavailable', error: `${code}: connect failed`, retryAfterMs: null })
@@ -62,6 +68,16 @@ test('without a status the endpoint is unavailable, unless we ran out of somethi
   for (const code of ours) {
     const outcome = classify({ kind: 'unreachable', code, message: 'connect failed' }, {}, now)
     assert.deepEqual(outcome, { kind: 'ours', error: `${code}: connect failed` })
+  }
+})
+
+test('what the other end says to be too large is permanent, whatever the classification', () => {
+  const report: Report = { kind: 'oversized', message: `the hub takes 1024 bytes${'!'.repeat(10_000)}` }
+  for (const classification of [{}, { '4xx': 'retryable', '5xx': 'retryable', '413': 'retryable' }] as const) {
+    const outcome = classify(report, classification, now)
+    assert.ok(outcome.kind === 'permanent' && outcome.reason === 'too_large')
+    assert.match(outcome.error, /^the hub takes 1024 bytes/)
+    assert.ok(outcome.error.length < report.message.length)
   }
 })
 
@@ -85,6 +101,21 @@ test('error texts are one short line without the code said twice', () => {
   const long = error('EPROTO', `${'x'.repeat(291)}😀${'y'.repeat(1_000)}`)
   assert.equal(long.length, 300)
   assert.ok(long.isWellFormed())
+})
+
+test('a refusal can be told with what its answer said, in one short line; nothing else changes', () => {
+  const saying = (statusCode: number, body: string) => ({ kind: 'answered', statusCode, headers: {}, body }) as const
+  const told = (statusCode: number, body: string) => {
+    const outcome = withAnswer(classify(saying(statusCode, body), {}, now), saying(statusCode, body))
+    return 'error' in outcome ? outcome.error : outcome.kind
+  }
+  assert.equal(told(422, 'no such\n customer'), 'HTTP 422: no such customer')
+  assert.equal(told(422, ' \n'), 'HTTP 422')
+  assert.equal(told(422, 'x'.repeat(1_000)).length, 300)
+  assert.equal(told(503, 'later'), 'HTTP 503')
+  assert.equal(told(200, 'ok'), 'delivered')
+  const blocked = { kind: 'blocked', message: 'closed' } as const
+  assert.deepEqual(withAnswer(classify(blocked, {}, now), blocked), classify(blocked, {}, now))
 })
 
 test('an override decides: below 500 retryable, from 500 on unavailable, a single code before its class', () => {

@@ -6,6 +6,7 @@ import {
   endpointConcerned,
   gathered,
   isNews,
+  needsAttention,
   notificationOf,
   subjectOf,
 } from '../../src/core/notification.ts'
@@ -87,9 +88,46 @@ test('a replay is told when it has finished, to its tenant or else to the defaul
   assert.equal(changed('finished', null)?.tenant, 'default')
 })
 
+test('a hub that comes or goes is no news by itself', () => {
+  for (const connected of [true, false]) {
+    const why = connected ? null : 'lost'
+    assert.equal(
+      told({
+        kind: 'relay.changed',
+        tenant: 'acme',
+        relayId: 'rly_1',
+        name: 'home',
+        connected,
+        ending: connected ? null : 'lost',
+        why,
+      }),
+      null,
+    )
+  }
+})
+
+test('that a hub is away and that it is back are one subject, and only the change is news', () => {
+  const away = { type: 'posthorn.relay.away', tenant: 'acme', relayId: 'rly_1', name: 'home', awayMs: 5 } as const
+  const back = { ...away, type: 'posthorn.relay.back', awayMs: 9 } as const
+  assert.equal(subjectOf(away), subjectOf(back))
+  assert.notEqual(subjectOf(away), subjectOf({ ...away, relayId: 'rly_2' }))
+  assert.deepEqual(gathered(away, back), back)
+  assert.deepEqual([isNews(away, back), isNews(back, away)], [true, true])
+  assert.deepEqual([isNews(away, { ...away, awayMs: 7 }), isNews(back, gathered(away, back))], [false, false])
+  assert.equal(endpointConcerned(away), null)
+})
+
 test('an accepted event is no news', () => {
   const accepted: Notice = { kind: 'event.accepted', tenant: 'acme', eventId: 'evt_1', type: 'a', deliveries: 1 }
   assert.equal(told(accepted), null)
+})
+
+test('the end of a replay is good to know, everything else is to be looked after', () => {
+  const counts = { matched: 3, replayed: 2, failed: 1 }
+  const finished = told({ kind: 'replay.changed', tenant: null, replayId: 'rpl_1', status: 'finished', ...counts })
+  const dead = told(ended())
+  assert.ok(finished !== null && dead !== null)
+  assert.deepEqual([needsAttention(finished), needsAttention(dead)], [false, true])
 })
 
 test('dead letters of one endpoint are one subject; counts and reasons add up, the sample is the newest', () => {

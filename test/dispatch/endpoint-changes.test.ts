@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
-import { anInput, answered, type Bench, exactWebhook, openBench } from '../support/dispatch-bench.ts'
+import { anInput, answered, type Bench, exactWebhook, numberIn, openBench } from '../support/dispatch-bench.ts'
 
 describe('pausing and disabling', () => {
   test('a paused endpoint collects, tries nothing, and goes on at resume, also after a restart', async (t) => {
@@ -23,6 +23,15 @@ describe('pausing and disabling', () => {
     await bench.quiet()
     assert.deepEqual(await bench.tally(), { delivered: 40 })
     assert.equal(bench.wire.tries.length, 38)
+  })
+
+  test('410 of what is behind a relay is one failed delivery, like any 4xx', async (t) => {
+    const bench = await openBench(t, { target: (parcel) => answered(numberIn(parcel) === 0 ? 410 : 200) })
+    const endpoint = await bench.addRelay({ classify: { '4xx': 'permanent' } })
+    for (const n of [0, 1]) await bench.send({ n })
+    await bench.quiet()
+    assert.equal(bench.catalogue.get(endpoint.id)!.status, 'active')
+    assert.deepEqual(await bench.tally(), { failed: 1, delivered: 1 })
   })
 
   test('410 disables the endpoint; what waits is kept and goes on when it is active again', async (t) => {

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { PosthornError } from '../../src/core/errors.ts'
 import { Sources } from '../../src/intake/sources.ts'
-import type { RegistryStore } from '../../src/store/registry-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 import { aSource } from './providers/scene.ts'
@@ -75,13 +74,10 @@ describe('the sources', () => {
   test('are what the disk has, also when a change cannot be written', async (t) => {
     const { store } = await opened(t)
     const full = new PosthornError('store_full', 'The disk is full.')
-    const failing: RegistryStore = {
+    const failing = {
       putSource: () => Promise.reject(full),
       removeSource: () => Promise.reject(full),
       listSources: () => store.listSources(),
-      putApiKey: (key) => store.putApiKey(key),
-      removeApiKey: (id) => store.removeApiKey(id),
-      listApiKeys: () => store.listApiKeys(),
     }
     await new Sources(store).add(aSource('github'))
     const sources = new Sources(failing)

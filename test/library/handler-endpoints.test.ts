@@ -34,3 +34,21 @@ test('the endpoint of a handler has neither a secret nor what is for http endpoi
   assert.equal((await posthorn.endpoints.get(id))?.concurrency, 8, 'nothing of it was kept')
   assert.equal((await call('PATCH', '', { concurrency: 2 })).status, 200)
 })
+
+test('the endpoint of code that runs cannot be deleted; when the code is stopped it can', async (t) => {
+  const posthorn = await posthornFor(t, { serve: { port: 0 } })
+  const handle = posthorn.handle('order.*', () => {})
+  await handle.ready
+  const [{ id } = assert.fail('there is no endpoint')] = await posthorn.endpoints.list()
+  const response = await fetch(`${posthorn.url}/v1/endpoints/${id}`, { method: 'DELETE' })
+  const { detail } = (await response.json()) as Json
+  assert.equal(response.status, 409)
+  assert.match(detail, /^The code of the handler order\.\* runs, .*: stop the code first, or pause the endpoint\.$/)
+  await assert.rejects(posthorn.endpoints.delete(id), { code: 'conflict', message: detail })
+  assert.equal((await posthorn.endpoints.list()).length, 1)
+  await posthorn.endpoints.pause(id)
+  await assert.rejects(posthorn.endpoints.delete(id), { code: 'conflict' })
+  await handle.stop()
+  assert.equal((await fetch(`${posthorn.url}/v1/endpoints/${id}`, { method: 'DELETE' })).status, 204)
+  assert.deepEqual(await posthorn.endpoints.list(), [])
+})

@@ -25,13 +25,16 @@ before(async () => {
   await Promise.all([endpoint.next(), endpoint.next()])
   const source = await served.call('POST', '/v1/sources', { name: 'plain', provider: 'none', type: 'plain' })
   const replay = await served.call('POST', '/v1/replays', { filter: { status: 'failed' }, rate: 1 })
+  const relay = await served.call('POST', '/v1/relays', { name: 'home' })
+  const behind = { kind: 'relay', relay: 'home', route: 'github', types: ['nothing'] }
+  const leading = await served.call('POST', '/v1/endpoints', behind)
   const key = await served.call('POST', '/v1/keys', { role: 'read' })
   const deliveries = await served.call('GET', `/v1/deliveries?event=${event.json.id}`)
-  for (const { json, text } of [made, event, source, replay, key]) {
+  for (const { json, text } of [made, event, source, replay, relay, leading, key]) {
     assert.ok(json?.id, text)
     ids.push(json.id)
   }
-  ids.push(deliveries.json.items[0].id, 'plain')
+  ids.push(deliveries.json.items[0].id, 'plain', 'home')
 })
 
 after(async () => {

@@ -110,6 +110,23 @@ describe('a request that is not to be trusted', () => {
 })
 
 describe('the limits of a source', () => {
+  test('are told in the log when a body is larger, so that somebody can raise them', async (t) => {
+    const parts = await openServedParts(() => ({}))
+    t.after(() => parts.stop())
+    const large = Buffer.alloc(101, 'x')
+    const chunked = { body: new Blob([large]).stream(), duplex: 'half' } as RequestInit
+    for (const given of [{ body: large }, chunked]) {
+      const { path, id } = await aSource(parts, { bodyBytesMax: 100 })
+      const headers = githubHeaders(large, 'd')
+      assert.equal((await fetch(parts.url + path, { method: 'POST', headers, ...given })).status, 413)
+      const told = parts.logged.filter(({ message, fields }) => message === 'source.refused' && fields.sourceId === id)
+      assert.deepEqual(
+        told.map(({ fields }) => fields.code),
+        ['too_large'],
+      )
+    }
+  })
+
   test('hold for the declared length and for what comes in chunks', async () => {
     const { path } = await aSource(served, { bodyBytesMax: 100 })
     const body = Buffer.alloc(101, 'x')

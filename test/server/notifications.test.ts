@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { openScriptedEndpoint } from '../support/scripted-endpoint.ts'
+import { ScriptedHub } from '../support/scripted-hub.ts'
 import { openServed } from './served.ts'
 
 test('dead letters arrive as a signed webhook of the tenant concerned, and a refused one causes no other', async (t) => {
@@ -61,4 +62,25 @@ test('an endpoint that is gone is told as disabled, and one that is down as a br
   await served.call('POST', '/v1/events', { type: 'b', data: 1 })
   const opened = JSON.parse((await ops.next()).body.toString())
   assert.deepEqual([opened.type, opened.data.endpointId], ['posthorn.breaker.opened', downId])
+})
+
+test('a hub whose line is cut for too long is told as away, and counted', async (t) => {
+  const served = await openServed({ POSTHORN_RELAY_AWAY_AFTER: '1s' })
+  const ops = await openScriptedEndpoint()
+  t.after(async () => {
+    await served.stop()
+    await ops.close()
+  })
+  const metric = async (line: string) => (await served.call('GET', '/metrics')).text.split('\n').includes(line)
+  const relay = (await served.call('POST', '/v1/relays', { name: 'home', tenant: 'acme' })).json
+  await served.call('POST', '/v1/endpoints', { url: ops.url, types: ['posthorn.relay.*'], tenant: 'acme' })
+  const headers = { authorization: `Bearer ${relay.key}` }
+  const hub = await ScriptedHub.connect(`${served.url.replace('http', 'ws')}/v1/relay`, {}, { headers })
+  assert.ok(await metric('posthorn_relays_connected 1'))
+  hub.ws.terminate()
+  const { type, data } = JSON.parse((await ops.next()).body.toString())
+  assert.deepEqual([type, data.relayId, data.name], ['posthorn.relay.away', relay.id, 'home'])
+  assert.ok(await metric('posthorn_relays_connected 0'))
+  assert.ok(await metric('posthorn_relays_away 1'))
+  assert.ok(await metric('posthorn_relay_links_total{event="lost"} 1'))
 })

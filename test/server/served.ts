@@ -12,10 +12,13 @@ import { Intake } from '../../src/intake/intake.ts'
 import { Sources } from '../../src/intake/sources.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
+import { Relays } from '../../src/server/relays.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
+import type { RelayGate } from '../../src/transports/relay-gate.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
+import { Stats } from '../../src/upkeep/stats.ts'
 import { Upkeep } from '../../src/upkeep/upkeep.ts'
 import { keptForAWeek } from '../support/builders.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
@@ -111,12 +114,15 @@ export async function openServedParts(
     ids,
     catalogue,
     sources: new Sources(store),
+    relays: new Relays(store),
+    gate: closedGate,
     dispatcher,
     replays,
     refusal,
     notices,
     metrics,
     upkeep,
+    stats: new Stats(store, clock.steady),
     log,
     now: Date.now,
     clock,
@@ -137,6 +143,9 @@ export async function openServedParts(
     },
   }
 }
+
+/** No hub is connected. */
+const closedGate: RelayGate = { admit: ({ id }) => assert.fail(`${id} came in`), linkOf: () => null, revoke() {} }
 
 function configOf(folder: string, env: Record<string, string>) {
   return loadConfig({

@@ -10,7 +10,7 @@ const admin = { authorization: 'Bearer the-key-of-the-configuration' }
 const marker = 'acme-marker'
 /** Ids that have the right form and never existed, as many kinds as there are. */
 const ghosts: Readonly<Record<string, string>> = Object.fromEntries(
-  ['evt', 'dlv', 'ep', 'src', 'rpl', 'key'].map((prefix) => [prefix, `${prefix}_${'0'.repeat(23)}`]),
+  ['evt', 'dlv', 'ep', 'src', 'rly', 'rpl', 'key'].map((prefix) => [prefix, `${prefix}_${'0'.repeat(23)}`]),
 )
 
 let served: Served
@@ -18,7 +18,7 @@ let endpoint: ScriptedEndpoint
 let api: Described
 let acme: Record<string, string>
 let globex: Record<string, string>
-/** acme's ids by prefix, and the name of its source. */
+/** acme's ids by prefix. */
 let ids: Readonly<Record<string, string>>
 
 before(async () => {
@@ -29,6 +29,8 @@ before(async () => {
   globex = await keyOf('globex')
   const made = await need(acme, 'POST', '/v1/endpoints', { url: endpoint.url, description: marker, types: ['*'] })
   const source = await need(acme, 'POST', '/v1/sources', { name: marker, provider: 'none', type: 'x' })
+  const relay = await need(acme, 'POST', '/v1/relays', { name: marker })
+  await need(acme, 'POST', '/v1/endpoints', { kind: 'relay', relay: marker, route: marker, types: ['nothing'] })
   const sent = await need(acme, 'POST', '/v1/events', { type: 'order.created', data: marker, key: marker })
   await need(acme, 'POST', '/v1/events', { type: 'order.created', data: `${marker} bad` })
   await Promise.all([endpoint.next(), endpoint.next()])
@@ -37,7 +39,7 @@ before(async () => {
   await until(async () => (await need(acme, 'GET', `/v1/replays/${replay.id}`)).status === 'finished')
   const failed = await need(acme, 'GET', '/v1/dead-letters')
   const keys = await need(acme, 'GET', '/v1/keys')
-  const found = [sent.id, failed.items[0].id, made.id, source.id, replay.id, keys.items[0].id]
+  const found = [sent.id, failed.items[0].id, made.id, source.id, relay.id, replay.id, keys.items[0].id]
   ids = Object.fromEntries(found.map((id: string) => [id.split('_')[0] ?? '', id]))
   assert.deepEqual(Object.keys(ids).sort(), Object.keys(ghosts).sort())
 })
@@ -65,7 +67,17 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
 
 /** All that acme can see of itself, but for times of reading. */
 async function pictureOfAcme(): Promise<string> {
-  const lists = ['events', 'endpoints', 'deliveries', 'dead-letters', 'sources', 'replays', 'keys', 'breakers']
+  const lists = [
+    'events',
+    'endpoints',
+    'deliveries',
+    'dead-letters',
+    'sources',
+    'relays',
+    'replays',
+    'keys',
+    'breakers',
+  ]
   const things = [`endpoints/${ids.ep}/secret`, `deliveries/${ids.dlv}`, `events/${ids.evt}`, `replays/${ids.rpl}`]
   const seen = await Promise.all([...lists, ...things].map((path) => need(acme, 'GET', `/v1/${path}`)))
   return JSON.stringify(seen)
@@ -98,10 +110,13 @@ function bodyAbout(operation: string, example: Json, thing: string): unknown {
     case 'discardDeadLetters':
       return { filter: { ids: [thing] }, dryRun: false }
     case 'createEndpoint':
-      return { url: endpoint.url, types: ['nothing'] }
+      return /^rly_|marker/.test(thing)
+        ? { kind: 'relay', relay: thing, route: 'github' }
+        : { url: endpoint.url, types: ['nothing'] }
     case 'createKey':
       return { role: 'read' }
     case 'createSource':
+    case 'createRelay':
       return { ...example, name: `globex-${Math.random().toString(36).slice(2)}` }
     default:
       return example
@@ -110,7 +125,7 @@ function bodyAbout(operation: string, example: Json, thing: string): unknown {
 
 /** The answer without what differs from call to call. */
 function masked({ status, text }: Reply, thing: string): string {
-  const ours = text.replaceAll(thing, '<thing>').replace(/"(phk_|whsec_)[^"]*"/g, '<secret>')
+  const ours = text.replaceAll(thing, '<thing>').replace(/"(phk_|phr_|whsec_)[^"]*"/g, '<secret>')
   return `${status} ${ours
     .replace(/\b[a-z]{2,4}_[0-9a-z]{23}\b/g, '<id>')
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<at>')

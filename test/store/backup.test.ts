@@ -105,7 +105,7 @@ describe('a backup is refused, with a sentence and without a trace,', () => {
   test('when its folder does not exist', async (t) => {
     const { file, folder } = await stage(t)
     const target = join(folder, 'missing', 'copy.db')
-    await assert.rejects(backupFile(file, target), { code: 'store_missing', message: /does not exist; make it first/ })
+    await assert.rejects(backupFile(file, target), { code: 'store_missing', message: /is no folder; make it first/ })
   })
 
   test('when there is no database', async (t) => {

@@ -94,7 +94,8 @@ describe('query plans of the writer', () => {
     ['the next due time', 'ORDER BY due_at LIMIT 1', 'COVERING INDEX deliveries_ready (endpoint_no=? AND due_at>?)'],
     ['the next endpoint with work', 'ORDER BY endpoint_no, due_at', 'COVERING INDEX deliveries_ready (endpoint_no>?)'],
     ['a lapsed lease', 'AND d.endpoint_no = ? ORDER BY d.due_at', 'INDEX deliveries_leased (due_at<?)'],
-    ['whether a lane is busy', 'SELECT 1 FROM deliveries', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
+    ['the last in a lane', 'ORDER BY position DESC LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
+    ['who follows in a lane', 'ORDER BY position LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['the next in a lane', 'ORDER BY d.position LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['the tail of a lane', 'max(position)', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['a time too far ahead', 'min(retry_after', 'INDEX deliveries_ready (endpoint_no=? AND due_at>?)'],
@@ -113,6 +114,13 @@ describe('query plans of the writer', () => {
 })
 
 describe('query plans of the reader', () => {
+  test('what waits behind a delivery is read from the index of its lane, from its place on', () => {
+    const request = { endpointId: 'ep_1', lane: 'all', after: anId('dlv'), limit: 10, bytesMax: 1_000 }
+    const plan = planOfRead((reader) => reader.ahead(request))
+    assert.match(plan, /SEARCH d USING INDEX deliveries_lane \(endpoint_no=\? AND lane=\? AND position>\?\)/)
+    assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
+  })
+
   for (const status of ['failed', 'dead_letter'] as const) {
     test(`a list of what is ${status} reads dead letters only, newest first, page by page`, () => {
       for (const query of [{}, { cursor: '5' }, { tenant: 'a', from: 1 }]) {

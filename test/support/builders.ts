@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { defaultBreaker } from '../../src/core/circuit-breaker.ts'
 import type { Pending, Processing } from '../../src/core/delivery.ts'
-import type { Endpoint, HandlerEndpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
+import type { Endpoint, HandlerEndpoint, HttpEndpoint, RelayEndpoint } from '../../src/core/endpoint.ts'
 import type { Event } from '../../src/core/event.ts'
 import type { IdPrefix } from '../../src/core/id.ts'
 import type { Replay, Selection } from '../../src/core/replay.ts'
@@ -62,6 +62,12 @@ export function anEndpoint(given: Partial<HttpEndpoint> = {}): HttpEndpoint {
 export function aHandler(given: Partial<HandlerEndpoint> = {}): HandlerEndpoint {
   const { url: _, forwardHeaders: __, disableAfterMs: ___, ...rules } = anEndpoint()
   return { ...rules, kind: 'handler', handler: 'orders', breaker: null, secrets: [], ...given }
+}
+
+export function aRelayEndpoint(given: Partial<RelayEndpoint> = {}): RelayEndpoint {
+  const { url: _, forwardHeaders: __, disableAfterMs: ___, ...rules } = anEndpoint()
+  const defaults = { ordering: 'endpoint', concurrency: 100, breaker: null, classify: { '4xx': 'permanent' } } as const
+  return { ...rules, ...defaults, kind: 'relay', relay: 'home', route: 'default', ...given }
 }
 
 export function anEvent(given: Partial<Event> = {}): Event {

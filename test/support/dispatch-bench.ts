@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Clock } from '../../src/core/clock.ts'
-import type { HandlerEndpoint, HttpEndpoint } from '../../src/core/endpoint.ts'
+import type { HandlerEndpoint, HttpEndpoint, RelayEndpoint } from '../../src/core/endpoint.ts'
 import { PosthornError } from '../../src/core/errors.ts'
 import type { Notice } from '../../src/core/notice.ts'
 import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
@@ -17,7 +17,8 @@ import { Notices } from '../../src/notices.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { DeliveryRecord, Store } from '../../src/store/store.ts'
 import type { Parcel } from '../../src/transports/transport.ts'
-import { aHandler, anEndpoint, t0 } from './builders.ts'
+import { AheadWire, type HubMemory } from './ahead-wire.ts'
+import { aHandler, anEndpoint, aRelayEndpoint, t0 } from './builders.ts'
 import { answered, type Script, ScriptedWire } from './scripted-wire.ts'
 import { tempFolder } from './sqlite.ts'
 
@@ -35,12 +36,15 @@ export type Bench = Readonly<{
   wire: ScriptedWire
   /** The other end of handlers. */
   code: ScriptedWire
+  /** The hub of relay endpoints, and the link to it. */
+  hub: AheadWire
   logged: readonly string[]
   /** Every notice so far. */
   heard: readonly Notice[]
   folder: string
   add(given?: Partial<HttpEndpoint>): Promise<HttpEndpoint>
   addHandler(given?: Partial<HandlerEndpoint>): Promise<HandlerEndpoint>
+  addRelay(given?: Partial<RelayEndpoint>): Promise<RelayEndpoint>
   /** Accepts one event; its id. */
   send(given?: Partial<EventInput> & { n?: number }): Promise<string>
   /** Resolves when nothing more happens without time going on or the wire answering. */
@@ -68,6 +72,9 @@ export type BenchSettings = Readonly<{
   script?: Script
   /** What handlers do. */
   code?: Script
+  /** What the target behind the hub does, and what the hub remembers from before. */
+  target?: Script
+  hubMemory?: HubMemory
   /** Where the database is; a folder of its own if not said. */
   folder?: string
 }>
@@ -178,11 +185,12 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   await catalogue.load()
   const wire = new ScriptedWire(settings.script ?? (() => answered(200)), time.steady)
   const code = new ScriptedWire(settings.code ?? (() => ({ kind: 'handled' })), time.steady, 'handler')
+  const hub = new AheadWire(settings.target ?? (() => answered(200)), settings.hubMemory)
   const logged: string[] = []
   const log = logInto(logged)
   const dispatcher = new Dispatcher({
     ...{ store, catalogue, log, notices },
-    transport: new TransportSet([wire, code]),
+    transport: new TransportSet([wire, code, hub]),
     clock: time,
     random: () => 0.5,
     composeTest: () => {
@@ -211,7 +219,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   await replays.start()
   let stopped = false
   const bench: Bench = {
-    ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, code, logged, heard, folder },
+    ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, code, hub, logged, heard, folder },
     async add(given) {
       const endpoint = anEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
       await catalogue.put(endpoint)
@@ -219,6 +227,11 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     },
     async addHandler(given) {
       const endpoint = aHandler({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
+      await catalogue.put(endpoint)
+      return endpoint
+    },
+    async addRelay(given) {
+      const endpoint = aRelayEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
       await catalogue.put(endpoint)
       return endpoint
     },

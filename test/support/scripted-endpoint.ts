@@ -135,6 +135,8 @@ export function parcelFor(url: string, endpoint: Partial<HttpEndpoint> = {}, eve
     deliveryId: 'dlv_1',
     attempt: 1,
     sentAt: Date.now(),
+    lane: null,
+    bornAt: Date.now(),
     endpoint: anEndpoint({ url, secrets: [{ secret: testSecret, expiresAt: null }], ...endpoint }),
     event: anEvent({ id: 'evt_1', body: Buffer.from('{"n":1}'), ...event }),
   }

@@ -20,10 +20,13 @@ export async function startServer(options: {
   database: string
   port?: number
   env?: Record<string, string>
+  /** A command in front of it that becomes the server, such as one that enters a network namespace. */
+  enter?: readonly string[]
 }): Promise<ServerProcess> {
   const args = [main, 'start', '--port', String(options.port ?? 0), '--database', `sqlite:${options.database}`]
   const env = { ...process.env, POSTHORN_ALLOW_PRIVATE: '127.0.0.0/8', POSTHORN_LOG_LEVEL: 'warn', ...options.env }
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  const [command, ...before] = [...(options.enter ?? []), process.execPath]
+  const child = spawn(command ?? '', [...before, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   const url = await new Promise<string>((resolve, reject) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -12,7 +12,7 @@ const FUNCTION_LINES_MAX = 60
 /** The files that stand between those who decide and those who act: anyone above an adapter may know these. */
 const PORTS = [
   ...['store/store.ts', 'store/registry-store.ts', 'store/replay-store.ts', 'store/upkeep-store.ts'],
-  ...['transports/transport.ts', 'engines/engine.ts', 'notices.ts'],
+  ...['transports/transport.ts', 'transports/relay-gate.ts', 'engines/engine.ts', 'notices.ts'],
 ]
 
 /** Who may import whom below src/: folders end in a slash, files are named. Everyone may import their own folder. */
@@ -28,10 +28,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'upkeep/': ['core/', 'log.ts', ...PORTS, 'dispatch/'],
   'server/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'upkeep/', 'config.ts'],
   'cli/': [
-    ...['core/', 'log.ts', 'config.ts', 'app.ts', 'library/', 'index.ts', 'server/client.ts'],
+    ...['core/', 'log.ts', 'config.ts', 'app.ts', 'library/', 'hub/', 'index.ts', 'server/client.ts'],
+    // How sizes and hosts are read, for commands that need no configuration.
+    'config-values.ts',
     // `simulate` reads a policy as the API does.
     ...['server/schemas.ts', 'server/retry-schema.ts', 'server/breaker-schema.ts'],
   ],
+  // A program of its own, for the machine behind NAT: it brings the adapters that it needs.
+  'hub/': ['core/', 'log.ts', 'transports/', 'store/hub-memory.ts', 'store/sqlite/'],
   'log.ts': ['core/'],
   'notices.ts': ['core/'],
   'config.ts': ['core/', 'log.ts', 'config-values.ts'],
@@ -51,6 +55,7 @@ const HOMES: Readonly<Record<string, string>> = {
   'node:sqlite': 'store/sqlite/',
   undici: 'transports/http/',
   'ipaddr.js': 'transports/http/',
+  ws: 'transports/relay/',
   fastify: 'server/',
   commander: 'cli/',
   'prom-client': 'upkeep/',

@@ -21,7 +21,10 @@ function scene(t: TestContext, handler: Handler, given: Partial<HandlerEndpoint>
   const code = { name: 'orders', handler, engine }
   transport.register(endpoint.id, code)
   const deliver = (event: Partial<Event> = {}, signal = never) =>
-    transport.deliver({ event: anEvent(event), endpoint, deliveryId: 'dlv_1', attempt: 1, sentAt: t0 }, signal)
+    transport.deliver(
+      { event: anEvent(event), endpoint, deliveryId: 'dlv_1', lane: null, attempt: 1, sentAt: t0, bornAt: t0 },
+      signal,
+    )
   return { transport, endpoint, code, deliver, engine }
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Notice } from '../../src/core/notice.ts'
+import type { RelayLink } from '../../src/core/relay.ts'
 import { Notices } from '../../src/notices.ts'
 import type { StoreStats } from '../../src/store/upkeep-store.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
@@ -25,6 +26,11 @@ function scene(stats: () => Promise<StoreStats> = async () => noStats, endpoints
     steady: () => t0,
   })
   return { notices, metrics }
+}
+
+const link: RelayLink = {
+  ...{ connectedAt: t0, software: 'posthorn/1.0.0', protocol: 1, routes: ['github'] },
+  ...{ roundTripMs: 20, lastAckAt: null, outstanding: 3 },
 }
 
 const attempt: Notice = {
@@ -87,6 +93,55 @@ test('only breakers that are not closed have a series, and a series ends with it
   endpoints.shift()
   endpoints.unshift(anEndpoint())
   assert.doesNotMatch(await metrics.page(), new RegExp(broken.id))
+})
+
+test('hubs that are connected and away are counted, and those that are not have no series', async () => {
+  const { metrics } = scene()
+  const links = new Map([['rly_1', link]])
+  const known = ['1', '2'].map((n) => ({ id: `rly_${n}`, name: `home-${n}`, tenant: 'acme' }))
+  metrics.watchRelays({ known: () => known, linkOf: (id) => links.get(id) ?? null, awayCount: () => 1 })
+  const page = await metrics.page()
+  for (const line of [
+    'posthorn_relays 2',
+    'posthorn_relays_connected 1',
+    'posthorn_relays_away 1',
+    'posthorn_relay_outstanding{tenant="acme",relay="home-1"} 3',
+    'posthorn_relay_round_trip_seconds{tenant="acme",relay="home-1"} 0.02',
+  ]) {
+    assert.ok(page.split('\n').includes(line), `${line} is missing`)
+  }
+  assert.doesNotMatch(page, /home-2/)
+  links.set('rly_1', { ...link, roundTripMs: null })
+  assert.doesNotMatch(await metrics.page(), /posthorn_relay_round_trip_seconds\{/)
+  links.clear()
+  assert.match(await metrics.page(), /^posthorn_relays_connected 0$/m)
+})
+
+test('a thousand hubs make a hundred series and one for the others', async () => {
+  const { metrics } = scene()
+  const known = Array.from({ length: 1_000 }, (_, n) => ({ id: `${n}`, name: `hub-${n}`, tenant: 'acme' }))
+  const linkOf = (id: string) => ({ ...link, roundTripMs: Number(id), outstanding: Number(id) })
+  metrics.watchRelays({ known: () => known, linkOf, awayCount: () => 0 })
+  const lines = (await metrics.page()).split('\n')
+  const of = (name: string) => lines.filter((line) => line.startsWith(`${name}{`))
+  const [outstanding, roundTrip] = [of('posthorn_relay_outstanding'), of('posthorn_relay_round_trip_seconds')]
+  assert.deepEqual([outstanding.length, roundTrip.length], [101, 101])
+  assert.equal(outstanding.at(-1), `posthorn_relay_outstanding{tenant="other",relay="other"} ${(899 * 900) / 2}`)
+  assert.equal(roundTrip.at(-1), 'posthorn_relay_round_trip_seconds{tenant="other",relay="other"} 0.899')
+})
+
+test('links of hubs are counted by how they ended', async () => {
+  const { notices, metrics } = scene()
+  const endings = ['left', 'lost', 'refused', 'replaced', 'revoked', 'silent'] as const
+  for (const ending of [null, ...endings]) {
+    const change = { connected: ending === null, ending, why: ending }
+    notices.publish({ kind: 'relay.changed', tenant: 'acme', relayId: 'rly_1', name: 'home', ...change })
+  }
+  const lines = (await metrics.page()).split('\n').filter((line) => line.startsWith('posthorn_relay_links_total{'))
+  assert.deepEqual(
+    lines.toSorted(),
+    ['connected', ...endings].map((event) => `posthorn_relay_links_total{event="${event}"} 1`),
+  )
 })
 
 test('a store that cannot be read costs its own metrics and no others', async () => {

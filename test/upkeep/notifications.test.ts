@@ -11,7 +11,7 @@ type Scene = Readonly<{
   notifications: Notifications
   sent: Notification[]
   heard: Notification[]
-  logged: { facts: Record<string, unknown>; words: string }[]
+  logged: { level: 'info' | 'warn' | 'error'; facts: Record<string, unknown>; words: string }[]
   pass: (ms: number) => void
 }>
 
@@ -24,10 +24,11 @@ function scene(
   const sent: Notification[] = []
   const heard: Notification[] = []
   const logged: Scene['logged'] = []
-  const write = (facts: Record<string, unknown>, words: string) => logged.push({ facts, words })
+  const writer = (level: 'info' | 'warn' | 'error') => (facts: Record<string, unknown>, words: string) =>
+    logged.push({ level, facts, words })
   const notifications = new Notifications({
     notices,
-    log: { warn: write, error: write } as unknown as Logger,
+    log: { info: writer('info'), warn: writer('warn'), error: writer('error') } as unknown as Logger,
     typesOf: given.typesOf ?? (() => ['order.*']),
     disabled: given.disabled ?? [],
     send: async (notification) => void sent.push(notification),
@@ -145,7 +146,7 @@ test('one that cannot be sent and a callback that throws are logged, and stop no
   const failing = new Notifications({
     notices,
     log: {
-      warn: (_: object, words: string) => logged.push({ facts: {}, words }),
+      warn: (_: object, words: string) => logged.push({ level: 'warn', facts: {}, words }),
       error: () => {},
     } as unknown as Logger,
     typesOf: () => null,
@@ -161,6 +162,20 @@ test('one that cannot be sent and a callback that throws are logged, and stop no
   const words = logged.map((line) => line.words)
   assert.ok(words.includes('notification.not_sent'))
   assert.ok(words.includes('notification.listener_failed'))
+})
+
+test('a replay that has finished is logged for information, what needs somebody as a warning', (t) => {
+  const { notices, logged } = scene(t)
+  const counts = { matched: 3, replayed: 3, failed: 0 }
+  notices.publish({ kind: 'replay.changed', tenant: null, replayId: 'rpl_1', status: 'finished', ...counts })
+  notices.publish(dead(1))
+  assert.deepEqual(
+    logged.map(({ level, facts }) => [level, facts.type]),
+    [
+      ['info', 'posthorn.replay.finished'],
+      ['warn', 'posthorn.dead_letters'],
+    ],
+  )
 })
 
 test('what is gathered is said before the end', async (t) => {

@@ -1,11 +1,12 @@
 import { deliveryStatuses } from '../../core/delivery.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
+import { deliveryDetail } from '../delivery-detail.ts'
 import { filterOf, filterQuery, filterText } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
 import type { Api } from '../route.ts'
 import { choice, closedQuery, idParam, pageQuery } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
-import { attemptShown, deliveryShown } from '../shown.ts'
+import { deliveryShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,
@@ -21,7 +22,8 @@ export function deliveryRoutes(api: Api, parts: ServerParts): void {
   cancelRoute(api, parts)
 }
 
-function readRoutes(api: Api, { store }: ServerParts): void {
+function readRoutes(api: Api, parts: ServerParts): void {
+  const { store } = parts
   api.route({
     method: 'GET',
     url: '/v1/deliveries',
@@ -50,7 +52,7 @@ function readRoutes(api: Api, { store }: ServerParts): void {
     handler: async ({ scope, params: { id } }) => {
       const record = scope.found(await store.getDelivery(id), 'delivery', id)
       const attempts = await store.listAttempts(id)
-      return { ...deliveryShown(record), attemptLog: attempts.map(attemptShown) }
+      return deliveryDetail(parts, record, attempts)
     },
   })
 }

@@ -4,14 +4,9 @@ import { z } from 'zod'
 import { type Caller, mayAct } from '../../core/api-key.ts'
 import { type Endpoint, endpointKinds, endpointStatuses } from '../../core/endpoint.ts'
 import { attemptAnswer, endpointAnswer, endpointWithSecret, pageOf, secretAnswer } from '../answers.ts'
-import {
-  changedEndpoint,
-  changeProblems,
-  endpointSchemas,
-  endpointShown,
-  newEndpoint,
-  rotationSchema,
-} from '../endpoint-schema.ts'
+import { changedEndpoint, changeProblems, endpointSchemas, newEndpoint, rotationSchema } from '../endpoint-schema.ts'
+import { endpointShown } from '../endpoint-shown.ts'
+import { absence, deletionProblem, targetProblems } from '../endpoint-target.ts'
 import { readMembers } from '../json.ts'
 import { idPaging, pageById } from '../paging.ts'
 import { notFound, Problem, validationProblem } from '../problem.ts'
@@ -62,7 +57,7 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     problems: ['conflict'],
     handler: async ({ scope, caller, body, reply }) => {
       const tenant = scope.owner(body.tenant)
-      await refuseAddress(parts, body.url)
+      await refuseTarget(parts, tenant, body)
       const endpoint = newEndpoint({ ...body, tenant }, ids.next('ep', now()), presets, now())
       await catalogue.add(endpoint)
       reply.header('cache-control', 'no-store')
@@ -79,9 +74,10 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     body: { kind: 'json', schema: schemas.change, example: { concurrency: 2, types: ['order.*'] } },
     responses: { 200: endpointAnswer },
     handler: async ({ scope, caller, params: { id }, body }) => {
-      const problems = changeProblems(known(parts, scope, id), body)
+      const before = known(parts, scope, id)
+      const problems = changeProblems(before, body)
       if (problems.length > 0) throw validationProblem(problems)
-      if (body.url !== undefined) await refuseAddress(parts, body.url)
+      await refuseTarget(parts, before.tenant, body)
       return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now())), caller)
     },
   })
@@ -93,8 +89,10 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     name: 'deleteEndpoint',
     summary: 'Delete it; what waits for it fails with reason endpoint_deleted',
     responses: { 204: null },
+    problems: ['conflict'],
     handler: async ({ scope, params: { id } }) => {
-      known(parts, scope, id)
+      const problem = deletionProblem(known(parts, scope, id), parts.dispatcher)
+      if (problem !== null) throw new Problem('conflict', problem)
       if (!(await catalogue.remove(id))) throw notFound('endpoint', id)
     },
   })
@@ -199,8 +197,11 @@ function testRoute(api: Api, parts: ServerParts): void {
     summary: 'Make one try now, without retries; nothing is kept',
     body: { kind: 'json', schema: testSchema, optional: true, example: { type: 'order.created', data: { id: 1 } } },
     responses: { 200: attemptAnswer },
+    problems: ['conflict'],
     handler: async ({ scope, params: { id }, body, bytes, headers }) => {
       const endpoint = known(parts, scope, id)
+      const absent = endpoint.kind === 'relay' ? absence(parts, endpoint) : null
+      if (absent !== null) throw new Problem('conflict', absent)
       const content = { type: body.type, data: dataIn(bytes, headers) }
       return attemptShown(await parts.dispatcher.tryOut(endpoint, content))
     },
@@ -220,7 +221,7 @@ function known({ catalogue }: ServerParts, scope: Scope, id: string): Endpoint {
 
 function signing(parts: ServerParts, scope: Scope, id: string): Endpoint {
   const endpoint = known(parts, scope, id)
-  if (endpoint.kind === 'http') return endpoint
+  if (endpoint.kind !== 'handler') return endpoint
   throw new Problem('conflict', `The endpoint ${id} is a handler, and has no secret: nothing leaves this process.`)
 }
 
@@ -230,7 +231,11 @@ async function updated(parts: ServerParts, id: string, change: (endpoint: Endpoi
   return endpoint
 }
 
-async function refuseAddress({ refusal }: ServerParts, url: string): Promise<void> {
-  const message = await refusal(url)
-  if (message !== null) throw validationProblem([{ path: 'url', message }])
+async function refuseTarget(
+  parts: ServerParts,
+  tenant: string,
+  target: Parameters<typeof targetProblems>[2],
+): Promise<void> {
+  const problems = await targetProblems(parts, tenant, target)
+  if (problems.length > 0) throw validationProblem(problems)
 }

@@ -4,10 +4,11 @@ import type { EndpointTable } from './endpoints.ts'
 import { type ArrivalRow, arrivalHead, type Calls, cellsPerDelivery, type ItemRow, idempotencyAt } from './messages.ts'
 import type { Cell } from './rows.ts'
 
-/** Whether anything is under way in a lane: what comes then waits behind it. */
-export const laneBusySql = `
-  SELECT 1 FROM deliveries INDEXED BY deliveries_lane
-  WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing') LIMIT 1`
+/** The last place that is taken in a lane, if any is: what comes then waits behind it. */
+export const laneTailSql = `
+  SELECT position FROM deliveries INDEXED BY deliveries_lane
+  WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing')
+  ORDER BY position DESC LIMIT 1`
 
 type KnownKey = readonly [fingerprint: string, eventId: string, deliveries: number]
 
@@ -23,7 +24,7 @@ export class Append {
   readonly #endpoints: EndpointTable
   readonly #insertEvent: StatementSync
   readonly #insertDelivery: StatementSync
-  readonly #laneBusy: StatementSync
+  readonly #laneTail: StatementSync
   readonly #knownKey: StatementSync
   readonly #insertKey: StatementSync
 
@@ -36,7 +37,7 @@ export class Append {
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, settled_at, reason)
       VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`)
-    this.#laneBusy = db.prepare(laneBusySql)
+    this.#laneTail = db.prepare(laneTailSql)
     this.#knownKey = db.prepare(`
       SELECT fingerprint, event_id, deliveries FROM idempotency_keys
       WHERE scope = ? AND key = ? AND expires_at > ?`)
@@ -118,12 +119,15 @@ export class Append {
       this.#insertDelivery.run(...(cells as Cell[]))
       return false
     }
-    const behind = lane !== null && this.#laneBusy.get(endpoint.no, lane) !== undefined
+    const tail = lane === null ? undefined : this.#laneTail.get(endpoint.no, lane)
+    const behind = tail !== undefined
+    // Replays are put behind all numbers there were: one that is made later can be smaller than their places.
+    const position = behind ? Math.max(no ?? 0, 1 + (tail.position as number)) : no
     const claimed = leaseEndsAt !== null && !behind
     const status = claimed ? 'processing' : 'pending'
     const dueAt = claimed ? leaseEndsAt : behind ? null : (row[at + 4] as number)
     this.#insertDelivery.run(
-      ...([no, id, eventNo, endpoint.no, lane, no, status, dueAt, receivedAt, null, null] as Cell[]),
+      ...([no, id, eventNo, endpoint.no, lane, position, status, dueAt, receivedAt, null, null] as Cell[]),
     )
     return claimed
   }

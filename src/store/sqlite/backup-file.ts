@@ -95,7 +95,8 @@ function failureOf(error: unknown, path: string): unknown {
     )
   }
   if (code === 'ENOENT' || code === 'ENOTDIR') {
-    return new PosthornError('store_missing', `The folder of ${path} does not exist; make it first.`, { cause: error })
+    const message = `${dirname(path)} is no folder; make it first, or name a file in one that exists.`
+    return new PosthornError('store_missing', message, { cause: error })
   }
   const failure = storageFailure(error)
   if (failure?.code !== 'store_full') return failure ?? error

@@ -68,7 +68,8 @@ export class ClaimWork {
       UPDATE deliveries INDEXED BY deliveries_ready SET version = version + 1, retry_after = min(retry_after, ?1),
         due_at = CASE WHEN retry_after IS NULL THEN ?2 ELSE ?1 END
       WHERE endpoint_no = ?3 AND status = 'pending' AND due_at IS NOT NULL AND due_at > min(?1, ?2)
-        AND due_at > CASE WHEN retry_after IS NULL THEN ?2 ELSE ?1 END`)
+        AND due_at > CASE WHEN retry_after IS NULL THEN ?2 ELSE ?1 END
+        AND (?4 IS NULL OR substr(last_error, 1, length(?4)) = ?4)`)
     this.#void = db.prepare(`
       UPDATE deliveries INDEXED BY deliveries_leased SET status = 'pending', version = version + 1,
         interruptions = interruptions + 1,
@@ -139,8 +140,9 @@ export class ClaimWork {
     return found
   }
 
-  pullBack({ endpointId, latestDueAt, untriedDueAt }: PullBackRequest): number {
-    return Number(this.#pullBack.run(latestDueAt, untriedDueAt, this.#endpoints.find(endpointId).no).changes)
+  pullBack({ endpointId, latestDueAt, untriedDueAt, lastError }: PullBackRequest): number {
+    const { no } = this.#endpoints.find(endpointId)
+    return Number(this.#pullBack.run(latestDueAt, untriedDueAt, no, lastError ?? null).changes)
   }
 
   /** A new owner of the file voids the leases of the one before it. */

@@ -15,6 +15,8 @@ type LaneRow = Readonly<{
   version: number
 }>
 
+type NextRow = Readonly<{ no: number; version: number; status: DeliveryStatus }>
+
 /** Changes deliveries; runs inside the batch's transaction. */
 export class Commit {
   readonly #endpoints: EndpointTable
@@ -23,6 +25,7 @@ export class Commit {
   readonly #log: StatementSync
   readonly #laneRow: StatementSync
   readonly #next: StatementSync
+  readonly #nextKey: StatementSync
   readonly #release: StatementSync
   readonly #toTail: StatementSync
   readonly #pendingOf: StatementSync
@@ -45,6 +48,10 @@ export class Commit {
       WHERE d.endpoint_no = ? AND d.lane = ? AND d.lane IS NOT NULL AND d.status IN ('pending', 'processing')
       ORDER BY d.position LIMIT 1`)
     this.#next.setReturnArrays(true)
+    this.#nextKey = db.prepare(`
+      SELECT no, version, status FROM deliveries INDEXED BY deliveries_lane
+      WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing')
+      ORDER BY position LIMIT 1`)
     this.#release = db.prepare('UPDATE deliveries SET due_at = ?, version = version + 1 WHERE id = ? AND no = ?')
     this.#toTail = db.prepare(`
       UPDATE deliveries SET position = 1 + max(
@@ -65,7 +72,14 @@ export class Commit {
   }
 
   run(changes: readonly ChangeRow[]): ResultRow[] {
-    return changes.map((change) => this.#apply(change))
+    let isFollowed = false
+    return changes.map((change, index) => {
+      if (follows(change) && !isFollowed) return 'stale'
+      const after = changes[index + 1]
+      const result = this.#apply(change, after !== undefined && follows(after) ? after : null)
+      isFollowed = result === 'followed'
+      return result === 'followed' ? 'applied' : result
+    })
   }
 
   /**
@@ -84,7 +98,7 @@ export class Commit {
     this.#toTail.run(no, endpointNo, lane)
   }
 
-  #apply(row: ChangeRow): ResultRow {
+  #apply(row: ChangeRow, follower: ChangeRow | null): ResultRow | 'followed' {
     const no = numberOf('dlv', row[changeAt.id] as string)
     const before = row[changeAt.lane] === null ? undefined : (this.#laneRow.get(no) as unknown as LaneRow | undefined)
     const cells = row.slice(changeAt.update, changeAt.attempt)
@@ -93,7 +107,7 @@ export class Commit {
     if (changes === 0) return 'stale'
     if (row.length > changeAt.attempt) this.#log.run(no, ...row.slice(changeAt.attempt))
     if (before === undefined) return 'applied'
-    return this.#afterLaneChange(no, before, row)
+    return this.#afterLaneChange(no, before, row, follower)
   }
 
   /** Only the head of a lane has a due time; who is behind another keeps waiting for it. */
@@ -102,18 +116,30 @@ export class Commit {
     if (row[changeAt.status] !== 'pending') return dueAt
     const behind = isSettled(before.status)
       ? this.#next.get(before.endpoint_no, before.lane) !== undefined
-      : before.status === 'pending' && before.due_at === null
+      : !isHead(before, row)
     return behind ? null : dueAt
   }
 
-  #afterLaneChange(no: number | null, before: LaneRow, row: ChangeRow): ResultRow {
+  #afterLaneChange(
+    no: number | null,
+    before: LaneRow,
+    row: ChangeRow,
+    follower: ChangeRow | null,
+  ): ResultRow | 'followed' {
     const status = row[changeAt.status] as DeliveryStatus
     if (isSettled(before.status)) {
       if (status === 'pending') this.toTail(no, before.endpoint_no, before.lane)
       return 'applied'
     }
-    const wasHead = before.status === 'processing' || before.due_at !== null
-    return wasHead && isSettled(status) ? this.#promote(before, row) : 'applied'
+    if (!isHead(before, row) || !isSettled(status)) return 'applied'
+    return follower !== null && this.#isNext(before, follower) ? 'followed' : this.#promote(before, row)
+  }
+
+  /** Whether this one is next in the lane, as it was read. */
+  #isNext({ endpoint_no, lane }: LaneRow, row: ChangeRow): boolean {
+    const next = this.#nextKey.get(endpoint_no, lane) as unknown as NextRow | undefined
+    if (next === undefined || next.no !== numberOf('dlv', row[changeAt.id] as string)) return false
+    return next.status === 'pending' && next.version === (row[changeAt.version] as number) - 1
   }
 
   #promote({ endpoint_no, lane }: LaneRow, row: ChangeRow): ResultRow {
@@ -126,4 +152,13 @@ export class Commit {
     this.#release.run(settledAt, next[0] as string, numberOf('dlv', next[0] as string))
     return 'released'
   }
+}
+
+function follows(row: ChangeRow): boolean {
+  return row[changeAt.follows] === 1
+}
+
+/** What follows the end of a head is the head from then on. */
+function isHead(before: LaneRow, row: ChangeRow): boolean {
+  return before.status === 'processing' || before.due_at !== null || follows(row)
 }

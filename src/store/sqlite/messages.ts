@@ -1,6 +1,7 @@
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Reason } from '../../core/outcome.ts'
+import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
 import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
@@ -43,6 +44,9 @@ export type Calls = {
   putSource: { request: Source; answer: null }
   removeSource: { request: string; answer: null }
   listSources: { request: null; answer: readonly Source[] }
+  putRelay: { request: Relay; answer: null }
+  removeRelay: { request: string; answer: null }
+  listRelays: { request: null; answer: readonly Relay[] }
   putApiKey: { request: ApiKey; answer: null }
   removeApiKey: { request: string; answer: null }
   listApiKeys: { request: null; answer: readonly ApiKey[] }
@@ -128,20 +132,23 @@ export const changeAt = {
   id: 0,
   lane: 1,
   claimNext: 2,
-  update: 3,
-  status: 4,
-  dueAt: 5,
-  settledAt: 12,
-  attempt: 15,
+  follows: 3,
+  update: 4,
+  version: 4,
+  status: 5,
+  dueAt: 6,
+  settledAt: 13,
+  attempt: 16,
 } as const
 export type ResultRow = 'stale' | 'applied' | 'released' | Claim
 
-export function packChange({ to, attempt, claimNext, ran = false }: Change): ChangeRow {
+export function packChange({ to, attempt, claimNext, ran = false, follows = false }: Change): ChangeRow {
   const [dueAt, settledAt, reason] = statusCells(to)
   const row: Cell[] = [
     to.id,
     to.lane,
     claimNext,
+    follows ? 1 : 0,
     to.version,
     to.status,
     dueAt,

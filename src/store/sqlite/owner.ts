@@ -6,11 +6,13 @@ export type Owner = Readonly<{ release(): void }>
 /** Long enough for two that start at once to pass each other, short enough to refuse at once. */
 const lockTimeoutMs = 250
 
+const oneServer = 'One server owns a database file: stop that one or name another file.'
+
 /**
  * One server owns a database file. The claim is a write lock on a small file beside it, which the system gives back
  * however the process ends, so that a crash never leaves it behind.
  */
-export function becomeOwner(file: string): Owner {
+export function becomeOwner(file: string, advice = oneServer): Owner {
   const lock = new DatabaseSync(`${file}-owner`, { timeout: lockTimeoutMs })
   try {
     lock.exec('CREATE TABLE IF NOT EXISTS owner (pid INTEGER NOT NULL, since TEXT NOT NULL)')
@@ -18,7 +20,7 @@ export function becomeOwner(file: string): Owner {
     lock.prepare('INSERT INTO owner VALUES (?, ?)').run(process.pid, new Date().toISOString())
     lock.exec('COMMIT; BEGIN IMMEDIATE')
   } catch (error) {
-    const refusal = isBusy(error) ? ownedByAnother(lock, file, error) : error
+    const refusal = isBusy(error) ? ownedByAnother(lock, `${file}. ${advice}`, error) : error
     lock.close()
     throw refusal
   }
@@ -34,14 +36,10 @@ function isBusy(error: unknown): boolean {
   return code !== undefined && (code & 0xff) === 5
 }
 
-function ownedByAnother(lock: DatabaseSync, file: string, cause: unknown): PosthornError {
+function ownedByAnother(lock: DatabaseSync, what: string, cause: unknown): PosthornError {
   const owner = readOwner(lock)
   const who = owner === undefined ? 'Another Posthorn' : `Another Posthorn (process ${owner.pid}, since ${owner.since})`
-  return new PosthornError(
-    'store_locked',
-    `${who} owns ${file}. One server owns a database file: stop that one or name another file.`,
-    { cause },
-  )
+  return new PosthornError('store_locked', `${who} owns ${what}`, { cause })
 }
 
 /** Unknown while the other one is just writing its name. */

@@ -47,6 +47,7 @@ function serve(
     listDeliveries: (query) => reader.listDeliveries(query),
     getReplay: (id) => reader.getReplay(id),
     listReplays: (query) => reader.listReplays(query),
+    ahead: (request) => reader.ahead(request),
     countDeliveries: (request) => long.countDeliveries(request),
     groupDeadLetters: (request) => long.groupDeadLetters(request),
     findDead: (request) => long.findDead(request),

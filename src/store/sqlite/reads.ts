@@ -4,7 +4,7 @@ import type { Event } from '../../core/event.ts'
 import { numberOf } from '../../core/id.ts'
 import type { Replay } from '../../core/replay.ts'
 import type { ReplayQuery } from '../replay-store.ts'
-import type { DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page } from '../store.ts'
+import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page, Upcoming } from '../store.ts'
 import { all, type Condition, firstNumberSince, matching, newestKeys } from './matching.ts'
 import { replayColumns, toReplay } from './replay-rows.ts'
 import {
@@ -21,7 +21,7 @@ import {
 } from './rows.ts'
 import { Statements } from './statements.ts'
 
-/** What people look at. Runs on a reader thread, so that a long page delays nobody who writes. */
+/** What people look at, and what the dispatcher reads without claiming it. Runs on a reader thread, so that a long page delays nobody who writes. */
 export type Reads = {
   getEvent: { request: string; answer: Event | null }
   listEvents: { request: EventQuery; answer: Page<EventSummary> }
@@ -30,6 +30,7 @@ export type Reads = {
   listDeliveries: { request: DeliveryQuery; answer: Page<DeliveryRecord> }
   getReplay: { request: string; answer: Replay | null }
   listReplays: { request: ReplayQuery; answer: Page<Replay> }
+  ahead: { request: AheadRequest; answer: readonly Upcoming[] }
 }
 
 const attemptsMax = 500
@@ -37,6 +38,14 @@ const attemptsMax = 500
 const recordSql = `
   SELECT ${deliveryColumns}, e.id, p.id, e.type, e.tenant, e.key FROM deliveries d
   JOIN events e ON e.no = d.event_no JOIN endpoints p ON p.no = d.endpoint_no WHERE d.no = ?`
+
+const aheadSql = `
+  SELECT ${deliveryColumns}, ${eventColumns} FROM deliveries d INDEXED BY deliveries_lane
+  JOIN events e ON e.no = d.event_no
+  WHERE d.endpoint_no = (SELECT no FROM endpoints WHERE id = ?) AND d.lane = ? AND d.lane IS NOT NULL
+    AND d.status IN ('pending', 'processing')
+    AND d.position > (SELECT position FROM deliveries WHERE no = ? AND id = ?)
+  ORDER BY d.position LIMIT ?`
 
 export class Reader {
   readonly #statements: Statements
@@ -96,6 +105,21 @@ export class Reader {
     if (query.tenant !== undefined) where.push(['tenant = ?', query.tenant])
     if (query.status !== undefined) where.push(['status = ?', query.status])
     return this.#page(`SELECT ${replayColumns}, no FROM replays`, 'no', where, query, toReplay)
+  }
+
+  ahead({ endpointId, lane, after, limit, bytesMax }: AheadRequest): Upcoming[] {
+    const found: Upcoming[] = []
+    let bytes = 0
+    // Row by row, so that large bodies beyond the limit are never loaded.
+    for (const row of this.#statements.walk(aheadSql, [endpointId, lane, numberOf('dlv', after), after, limit])) {
+      const event = toEvent(row, deliveryCells)
+      const delivery = toDelivery(row, 0, { eventId: event.id, endpointId })
+      bytes += event.body.length
+      // In hand: then it is the head, and the delivery that was asked for has ended.
+      if (delivery.status !== 'pending' || (found.length > 0 && bytes > bytesMax)) break
+      found.push({ delivery, event })
+    }
+    return found
   }
 
   /** Newest first; the cursor is the row key of the last item. */

@@ -2,7 +2,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Delivery, Pending } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
 import { expired, replayed } from '../../core/lifecycle.ts'
-import { laneBusySql } from './append.ts'
+import { laneTailSql } from './append.ts'
 import type { Commit } from './commit.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Found } from './long-reads.ts'
@@ -18,7 +18,7 @@ export class Revival {
   readonly #read: StatementSync
   readonly #dueAt: StatementSync
   readonly #insert: StatementSync
-  readonly #laneBusy: StatementSync
+  readonly #laneTail: StatementSync
   readonly #deleteAttempts: StatementSync
   readonly #deleteDead: StatementSync
 
@@ -34,7 +34,7 @@ export class Revival {
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at)
       VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8)`)
-    this.#laneBusy = db.prepare(laneBusySql)
+    this.#laneTail = db.prepare(laneTailSql)
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDead = db.prepare(`
       DELETE FROM deliveries
@@ -75,7 +75,7 @@ export class Revival {
   }): boolean {
     const { id, eventNo, endpointNo, lane, receivedAt, now } = given
     const no = numberOf('dlv', id)
-    const behind = lane !== null && this.#laneBusy.get(endpointNo, lane) !== undefined
+    const behind = lane !== null && this.#laneTail.get(endpointNo, lane) !== undefined
     this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now)
     if (lane !== null) this.#commit.toTail(no, endpointNo, lane)
     return !behind

@@ -4,10 +4,12 @@ import type { Attempt } from '../../core/attempt.ts'
 import type { DeliveryFilter } from '../../core/delivery.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
+import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
 import type { ErrorGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
+  AheadRequest,
   Appended,
   Arrival,
   Backlog,
@@ -25,6 +27,7 @@ import type {
   PullBackRequest,
   Store,
   StoreHealth,
+  Upcoming,
   WrittenBatch,
 } from '../store.ts'
 import type {
@@ -102,6 +105,10 @@ class SqliteStore implements Store {
     return results.map(unpackResult)
   }
 
+  ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
+    return this.#reader.call('ahead', request)
+  }
+
   async renew(leases: readonly LeaseRenewal[]): Promise<void> {
     await this.#writer.call('renew', leases)
   }
@@ -171,6 +178,18 @@ class SqliteStore implements Store {
 
   listSources(): Promise<readonly Source[]> {
     return this.#writer.call('listSources', null)
+  }
+
+  async putRelay(relay: Relay): Promise<void> {
+    await this.#writer.call('putRelay', relay)
+  }
+
+  async removeRelay(id: string): Promise<void> {
+    await this.#writer.call('removeRelay', id)
+  }
+
+  listRelays(): Promise<readonly Relay[]> {
+    return this.#writer.call('listRelays', null)
   }
 
   async putApiKey(key: ApiKey): Promise<void> {

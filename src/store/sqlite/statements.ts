@@ -19,8 +19,8 @@ export class Statements {
   }
 
   /** Row by row: who stops early has read no more. The same text cannot be walked twice at once. */
-  walk(sql: string, values: readonly Cell[]): Iterator<Cell[]> {
-    return this.#statement(sql).iterate(...values) as unknown as Iterator<Cell[]>
+  walk(sql: string, values: readonly Cell[]): IterableIterator<Cell[]> {
+    return this.#statement(sql).iterate(...values) as unknown as IterableIterator<Cell[]>
   }
 
   #statement(sql: string): StatementSync {

@@ -1,8 +1,7 @@
 import net from 'node:net'
 import tls from 'node:tls'
 import type { buildConnector } from 'undici'
-import type { AddressGuard } from './address-guard.ts'
-import type { Resolver } from './resolver.ts'
+import { type Admission, portOf } from './admission.ts'
 
 /** The guard said no. Everything else that can go wrong with a connection is Node's own error. */
 export class BlockedAddress extends Error {}
@@ -20,17 +19,15 @@ type Target = Readonly<{ secure: boolean; name: string; port: number; addresses:
  * what TLS asks for and checks.
  */
 export class Connector {
-  readonly #guard: AddressGuard
-  readonly #resolver: Resolver
+  readonly #admission: Admission
   readonly #secureContext: tls.SecureContext
   readonly #sessions = openSessions()
   readonly #usedSocketErrors = new WeakSet<Error>()
   readonly #connecting = new Set<net.Socket>()
   #isClosed = false
 
-  constructor(guard: AddressGuard, resolver: Resolver, ca: string | undefined) {
-    this.#guard = guard
-    this.#resolver = resolver
+  constructor(admission: Admission, ca: string | undefined) {
+    this.#admission = admission
     // One for all connections: reading the authorities anew for each would cost more than the handshake.
     this.#secureContext = tls.createSecureContext(
       ca === undefined ? {} : { ca: [...tls.getCACertificates('default'), ca] },
@@ -62,17 +59,17 @@ export class Connector {
 
   async #connect(options: buildConnector.Options, deadline: AbortSignal): Promise<net.Socket> {
     const name = options.hostname.replace(/\.$/, '')
-    const vetted = await unlessAborted(this.#resolver.vet(name), deadline)
+    const secure = options.protocol === 'https:'
+    const port = portOf(options.protocol, options.port)
+    const vetted = await unlessAborted(this.#admission.vet(name, port), deadline)
     if (vetted.kind === 'refused') throw new BlockedAddress(vetted.message)
     if (vetted.kind === 'unknown') throw vetted.error
     if (this.#isClosed) throw closed()
-    const secure = options.protocol === 'https:'
-    const port = options.port === '' ? (secure ? 443 : 80) : Number(options.port)
     const socket = this.#open({ secure, name, port, addresses: vetted.addresses })
     this.#connecting.add(socket)
     try {
       await ready(socket, secure ? 'secureConnect' : 'connect', deadline)
-      this.#checkPeer(socket)
+      this.#checkPeer(socket, name, port)
       return socket
     } catch (error) {
       socket.destroy()
@@ -104,9 +101,9 @@ export class Connector {
   }
 
   /** Belt and braces: whatever the address was before, this is who we talk to. */
-  #checkPeer(socket: net.Socket): void {
+  #checkPeer(socket: net.Socket, name: string, port: number): void {
     if (socket.remoteAddress === undefined) throw failure('ECONNRESET', 'the connection was closed at once')
-    const refusal = this.#guard.check(socket.remoteAddress)
+    const refusal = this.#admission.refusalOf(name, port, socket.remoteAddress)
     if (refusal !== null) throw new BlockedAddress(refusal)
   }
 }

@@ -3,19 +3,21 @@ import type { Endpoint, HttpEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
 import type { Parcel, Transport } from '../transport.ts'
 import { openAddressGuard } from './address-guard.ts'
+import { type Admission, openAdmission, portOf } from './admission.ts'
 import { Connector } from './connector.ts'
 import { Exchange, type Surroundings } from './exchange.ts'
 import { codeOf, reportFailure } from './failure.ts'
 import { type Gates, openGates } from './gates.ts'
 import { openInterrupts } from './interrupts.ts'
 import { httpUrl, type Request, type Route, requestOf, routeOf } from './request.ts'
-import { openResolver, type Resolver } from './resolver.ts'
 import { openSystemDns, type Resolve } from './system-dns.ts'
 
 export type HttpTransportSettings = Readonly<{
   userAgent: string
   /** Networks and addresses that are open although they are not on the internet. */
   allowPrivate: readonly string[]
+  /** Origins whose host and port are open wherever they lead: a person has named exactly these. */
+  allowOrigins?: readonly string[]
   connectionsPerOriginMax?: number
   /** How much of an answer's body is kept. */
   responseBytesMax?: number
@@ -50,7 +52,7 @@ export class HttpTransport implements Transport {
   readonly kind = 'http'
   readonly #userAgent: string
   readonly #dns = openSystemDns()
-  readonly #resolver: Resolver
+  readonly #admission: Admission
   readonly #connector: Connector
   readonly #agent: Agent
   readonly #freshAgent: Agent
@@ -65,8 +67,8 @@ export class HttpTransport implements Transport {
     const guard = openAddressGuard(settings.allowPrivate)
     const connectionsMax = settings.connectionsPerOriginMax ?? connectionsPerOriginMaxDefault
     this.#userAgent = settings.userAgent
-    this.#resolver = openResolver(guard, settings.resolve ?? this.#dns.resolve)
-    this.#connector = new Connector(guard, this.#resolver, settings.ca)
+    this.#admission = openAdmission(guard, settings.resolve ?? this.#dns.resolve, settings.allowOrigins ?? [])
+    this.#connector = new Connector(this.#admission, settings.ca)
     this.#agent = openAgent(this.#connector, connectionsMax, 1)
     // No pipelining means no keep-alive: every request has a connection of its own.
     this.#freshAgent = openAgent(this.#connector, connectionsMax, 0)
@@ -104,7 +106,7 @@ export class HttpTransport implements Transport {
   async refusal(text: string): Promise<string | null> {
     const url = httpUrl(text)
     if (typeof url === 'string') return url
-    const vetted = await this.#resolver.vet(url.hostname)
+    const vetted = await this.#admission.vet(url.hostname, portOf(url.protocol, url.port))
     return vetted.kind === 'refused' ? vetted.message : null
   }
 

@@ -16,7 +16,7 @@ export type Route =
       /** Names in lower case and values, in turns, as undici takes them: the endpoint's own and our fixed ones. */
       headers: readonly string[]
       ownNames: ReadonlySet<string>
-      /** Whether what a source kept of its request's headers is sent on. */
+      /** Whether what a source kept of its request, the query and the headers, is sent on. */
       forwards: boolean
       keys: readonly Key[]
     }>
@@ -67,7 +67,14 @@ export function requestOf(route: UsableRoute, parcel: Parcel): Request {
   }
   headers.push('posthorn-delivery', parcel.deliveryId, 'posthorn-attempt', String(parcel.attempt))
   headers.push('posthorn-event-type', isHeaderText(event.type) ? event.type : encodeURIComponent(event.type))
-  return { origin: route.origin, path: route.path, method: 'POST', headers, body: event.body }
+  return { origin: route.origin, path: pathOf(route, event), method: 'POST', headers, body: event.body }
+}
+
+function pathOf(route: UsableRoute, event: Event): string {
+  if (!route.forwards || event.request === null || event.request.query === '') return route.path
+  // As it came, but for what a request line cannot carry.
+  const query = event.request.query.toWellFormed().replace(/[^\x21\x22\x24-\x7e]/gu, encodeURIComponent)
+  return `${route.path}${route.path.includes('?') ? '&' : '?'}${query}`
 }
 
 const hmac: Hmac = (key, head, body) => createHmac('sha256', key).update(head).update(body).digest('base64')

@@ -145,4 +145,24 @@ export function claimContract(promise: Promised): void {
     assert.equal(last.delivery.id, tried.delivery.id)
     assert.equal(last.delivery.retryAfter, t0 + 1_000)
   })
+
+  promise('pulls only those back whose last error begins as asked', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append(Array.from({ length: 4 }, () => anArrival(endpoint)))
+    const { claims } = await claimDue(store, endpoint)
+    const errors = ['LINK_LOST: the hub is gone', 'HTTP 503', 'after LINK_LOST', null]
+    await store.commit(
+      claims.map(({ delivery }, index) => ({
+        to: { ...retryAt(delivery, t0 + 9_000), lastError: errors[index] ?? null },
+        attempt: null,
+        claimNext: null,
+      })),
+    )
+    const request = { endpointId: endpoint.id, latestDueAt: t0 + 20, untriedDueAt: t0 + 20, lastError: 'LINK_LOST' }
+    assert.equal(await store.pullBack(request), 1)
+    const { delivery } = only((await claimDue(store, endpoint, { now: t0 + 20 })).claims)
+    assert.equal(delivery.id, claims[0]!.delivery.id)
+    assert.equal(delivery.retryAfter, t0 + 20)
+    assert.equal((await claimDue(store, endpoint, { now: t0 + 9_000 })).claims.length, 3)
+  })
 }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
+import { replayed } from '../../../src/core/lifecycle.ts'
 import type { Claim, Store } from '../../../src/store/store.ts'
 import { anArrival, delivered, retryAt, t0 } from '../../support/builders.ts'
-import { claimDue, lease, only, type Promised, withEndpoint } from './promises.ts'
+import { claimDue, endAll, lease, only, type Promised, withEndpoint } from './promises.ts'
 
 export function laneContract(promise: Promised): void {
   const lane = 'key:a'
@@ -89,6 +90,26 @@ export function laneContract(promise: Promised): void {
     }
     const named = arrivals.map((arrival) => arrival.deliveries[0]!.id)
     assert.deepEqual(order, [named[1], named[2], named[0]])
+  })
+
+  promise('lets nothing that is accepted later overtake what is replayed', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrivals = Array.from({ length: 5 }, () => anArrival(endpoint, { delivery: { lane } }))
+    await store.append(arrivals)
+    const named = arrivals.map((arrival) => arrival.deliveries[0]!.id)
+    assert.equal((await endAll(store, endpoint)).length, 5)
+    // One after another: the first is the head again, the others are behind it.
+    for (const [index, id] of named.entries()) {
+      const { delivery } = (await store.getDelivery(id))!
+      assert.ok(delivery.status === 'failed')
+      const to = replayed(delivery, t0 + 100 + index)
+      assert.equal(only(await store.commit([{ to, attempt: null, claimNext: null }])).kind, 'applied')
+    }
+    // As after a clock that ran ahead: the next numbers are right behind the last ones, not far from them.
+    const fresh = anArrival(endpoint, { delivery: { lane } })
+    await store.append([fresh])
+    const order = (await endAll(store, endpoint)).map((claim) => claim.delivery.id)
+    assert.deepEqual(order, [...named, fresh.deliveries[0]!.id])
   })
 
   promise('never has two of a lane in hand, whatever happens', async (store) => {

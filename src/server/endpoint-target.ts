@@ -1,0 +1,52 @@
+import type { Endpoint, RelayEndpoint } from '../core/endpoint.ts'
+import { didYouMean } from '../core/spelling.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { RelayGate } from '../transports/relay-gate.ts'
+import type { FieldError } from './problem.ts'
+import type { Relays } from './relays.ts'
+
+type Target = Readonly<{ url?: string | undefined; relay?: string | undefined }>
+type TargetParts = Readonly<{ refusal: (url: string) => Promise<string | null>; relays: Relays }>
+
+/** Why an endpoint of this tenant may not lead there, by field; what is not named is not looked at. */
+export async function targetProblems(
+  { refusal, relays }: TargetParts,
+  tenant: string,
+  { url, relay }: Target,
+): Promise<readonly FieldError[]> {
+  const refused = url === undefined ? null : await refusal(url)
+  const unknown = relay === undefined ? null : unknownRelay(relays, tenant, relay)
+  return [
+    ...(refused === null ? [] : [{ path: 'url', message: refused }]),
+    ...(unknown === null ? [] : [{ path: 'relay', message: unknown }]),
+  ]
+}
+
+function unknownRelay(relays: Relays, tenant: string, name: string): string | null {
+  if (relays.named(tenant, name) !== null) return null
+  const names = relays.list().flatMap((relay) => (relay.tenant === tenant ? [relay.name] : []))
+  const meant = didYouMean(name, names)
+  const hint = meant === '' ? '; make it first, with POST /v1/relays or posthorn relays create' : meant
+  return `is no relay of the tenant ${tenant}${hint}`
+}
+
+/** Why nothing can be tried there now, in a sentence; null when it can. */
+export function absence(
+  { relays, gate }: Readonly<{ relays: Relays; gate: RelayGate }>,
+  { tenant, relay: name, route }: RelayEndpoint,
+): string | null {
+  const relay = relays.named(tenant, name)
+  if (relay === null) return `The relay ${name} was revoked: make one of that name, and connect its hub.`
+  const link = gate.linkOf(relay.id)
+  if (link === null) return `The hub of the relay ${name} is not connected: start it with posthorn relay.`
+  if (link.routes.includes(route)) return null
+  const routes = link.routes.length === 0 ? 'it has none' : `it has ${link.routes.join(', ')}`
+  return `The hub of the relay ${name} has no route ${route} (${routes}): start it with --route ${route}=<url>.`
+}
+
+/** Why an endpoint cannot be deleted now; null: it can. Code that runs would go on without one, and get nothing. */
+export function deletionProblem(endpoint: Endpoint, dispatcher: Pick<Dispatcher, 'isServed'>): string | null {
+  if (endpoint.kind !== 'handler' || !dispatcher.isServed(endpoint.id)) return null
+  const { id, handler } = endpoint
+  return `The code of the handler ${handler} runs, and ${id} is its endpoint: stop the code first, or pause the endpoint.`
+}

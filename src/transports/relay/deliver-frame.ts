@@ -1,0 +1,34 @@
+import type { Buffer } from 'node:buffer'
+import type { RelayEndpoint } from '../../core/endpoint.ts'
+import type { Parcel } from '../transport.ts'
+import { type EndpointRulesMessage, encodeDeliver, secretsMax } from './protocol.ts'
+
+/** A parcel as it goes over the wire. `behind` is the delivery that it follows; null: all before it have ended. */
+export function deliverFrame({ event, endpoint, ...facts }: Parcel, behind: string | null): Buffer {
+  const { id, type, tenant, key, receivedAt, contentType, headers, request } = event
+  const head = {
+    kind: 'deliver',
+    delivery: facts.deliveryId,
+    endpoint: endpoint.id,
+    bornAt: facts.bornAt,
+    attempt: facts.attempt,
+    lane: facts.lane,
+    behind,
+    event: { id, type, tenant, key, receivedAt, contentType, headers, request },
+  } as const
+  return encodeDeliver({ head, body: event.body })
+}
+
+/** What the hub must know of an endpoint to deliver for it. */
+export function rulesOf({ id, route, timeoutMs, classify, headers, secrets }: RelayEndpoint): EndpointRulesMessage {
+  return {
+    kind: 'endpoint',
+    endpoint: id,
+    route,
+    timeoutMs,
+    classify: { ...classify },
+    headers: { ...headers },
+    // The newest come first: those beyond what the protocol carries are the oldest.
+    secrets: secrets.slice(0, secretsMax),
+  }
+}
