@@ -99,13 +99,16 @@ export function laneName(endpoint: string, ordering: Ordering, key: string): str
   return ordering === 'key' ? `${endpoint} ${key}` : endpoint
 }
 
-/** Repeats of what had succeeded are at most what was in flight at the crashes. */
+/**
+ * Repeats of what had succeeded are at most what was in flight at the crashes. One that fails is tried again, and that
+ * is the same repeat.
+ */
 function repeated({ arrived, inFlightAtCrashes }: History): string[] {
   const succeeded = new Set<string>()
   let repeats = 0
   for (const { deliveryId, statusCode } of arrived) {
-    if (succeeded.has(deliveryId)) repeats += 1
-    else if (statusCode < 300) succeeded.add(deliveryId)
+    if (succeeded.delete(deliveryId)) repeats += 1
+    if (statusCode < 300) succeeded.add(deliveryId)
   }
   return repeats > inFlightAtCrashes ? [`repeated: ${repeats} times, at most ${inFlightAtCrashes} were in flight`] : []
 }
