@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { proxyFor } from '../core/proxy.ts'
 import { routeTargetProblem } from '../core/relay.ts'
@@ -115,14 +116,23 @@ async function quietLog(terminal: Terminal) {
   return openLog({ level, format })
 }
 
+/** Its line is printed here before the server has heard of its end: so long it is still being tried there. */
+const resendTriesMax = 20
+const resendEveryMs = 100
+const conflict = 409
+
 async function resend(terminal: Terminal, client: ApiClient, last: Tried | null): Promise<void> {
   if (last === null) return terminal.say('nothing has come yet that could be sent again')
-  try {
-    await client.post(`/v1/deliveries/${encodeURIComponent(last.delivery)}/retry`)
-    terminal.say(`sending ${last.type} again (${last.delivery})`)
-  } catch (error) {
-    if (!(error instanceof ApiProblem || error instanceof Unreachable)) throw error
-    terminal.say(`it could not be sent again: ${error.message}`)
+  for (let tries = 1; ; tries++) {
+    try {
+      await client.post(`/v1/deliveries/${encodeURIComponent(last.delivery)}/retry`)
+      return terminal.say(`sending ${last.type} again (${last.delivery})`)
+    } catch (error) {
+      if (!(error instanceof ApiProblem || error instanceof Unreachable)) throw error
+      const isEarly = error instanceof ApiProblem && error.status === conflict && tries < resendTriesMax
+      if (!isEarly) return terminal.say(`it could not be sent again: ${error.message}`)
+      await wait(resendEveryMs)
+    }
   }
 }
 
