@@ -1,7 +1,15 @@
 // Clocks that jump, and machines that begin in 1970 because nobody has told them the time yet.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { answered, type Bench, exactWebhook, openBench, unreachable } from '../support/dispatch-bench.ts'
+import {
+  anInput,
+  answered,
+  type Bench,
+  exactWebhook,
+  numberIn,
+  openBench,
+  unreachable,
+} from '../support/dispatch-bench.ts'
 
 const secondMs = 1_000
 const dayMs = 24 * 3_600 * secondMs
@@ -30,6 +38,26 @@ describe('a wall clock that is set while events are under way', () => {
       await bench.pass(5 * secondMs, 500)
       assert.deepEqual(await bench.tally(), { delivered: 3 })
       assert.deepEqual(arrivals(bench), sent)
+    })
+
+    test(`${name}: what was sent ahead to a hub arrives once, in order, and none expires`, async (t) => {
+      const bench = await openBench(t, { target: (_, runs) => (runs === 1 ? 'hold' : answered(200)) })
+      await bench.addRelay({ retry: { ...exactWebhook, maxAttempts: null, maxAgeMs: 3_600 * secondMs } })
+      for (let n = 0; n < 20; n++) await bench.intake.accept([anInput({ n })])
+      await bench.quiet()
+      bench.time.skewMs = jumpMs
+      for (let n = 20; n < 40; n++) await bench.intake.accept([anInput({ n })])
+      await bench.pass(2 * secondMs, 500)
+      for (const run of bench.hub.open) run.answer(answered(200))
+      await bench.pass(2 * secondMs, 500)
+      bench.time.skewMs = 0
+      for (let n = 40; n < 60; n++) await bench.intake.accept([anInput({ n })])
+      await bench.pass(5 * secondMs, 500)
+      assert.deepEqual(await bench.tally(), { delivered: 60 })
+      assert.deepEqual(
+        bench.hub.runs.map(numberIn),
+        Array.from({ length: 60 }, (_, n) => n),
+      )
     })
 
     test(`${name}: an open breaker neither opens early nor stays, and lets go at its ramp`, async (t) => {
