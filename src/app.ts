@@ -1,4 +1,5 @@
 import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
+import { openClock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import { PosthornError } from './core/errors.ts'
@@ -285,9 +286,4 @@ function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'set
       await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
     },
   }
-}
-
-function openClock(): Clock {
-  const startedAt = Date.now() - performance.now()
-  return { wall: Date.now, steady: () => Math.floor(startedAt + performance.now()) }
 }

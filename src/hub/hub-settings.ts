@@ -2,6 +2,7 @@ import { edgeAddress } from '../core/edge-address.ts'
 import { PosthornError } from '../core/errors.ts'
 import { relayNameProblem, routeTargetProblem } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
+import { httpUrl } from '../transports/http/request.ts'
 import type { HubEvent } from './hub-events.ts'
 
 export type HubSettings = Readonly<{
@@ -72,11 +73,6 @@ function problemsOf({ edge, key, routes, proxy }: HubSettings): readonly string[
     const wrongTarget = routeTargetProblem(url)
     if (wrongTarget !== null) problems.push(`the route ${name} ${wrongTarget}`)
   }
-  if (proxy && !isHttpUrl(proxy)) problems.push('proxy must be an http:// or https:// address')
+  if (proxy && typeof httpUrl(proxy) === 'string') problems.push('proxy must be an http:// or https:// address')
   return problems
-}
-
-function isHttpUrl(text: string): boolean {
-  const url = URL.parse(text)
-  return url?.protocol === 'http:' || url?.protocol === 'https:'
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Clock } from '../core/clock.ts'
+import { openClock } from '../clock.ts'
 import { type EdgeAddress, edgeAddress } from '../core/edge-address.ts'
 import { openHubMemory } from '../store/sqlite/hub-memory-file.ts'
 import { type HttpTransport, openHttpTransport } from '../transports/http/http-transport.ts'
@@ -61,7 +61,7 @@ class RunningHub implements Hub {
     this.#settings = settings
     this.#timing = { ...timingDefault, ...settings.timing }
     this.#address = addressOf(settings)
-    const clock = steadyClock()
+    const clock = openClock()
     const onDamage = (damage: object): void => log.error(damage, 'hub.memory_damaged')
     this.#ends = new Ends(
       openHubMemory({ file: settings.memoryFile, clock, onDamage }),
@@ -194,11 +194,6 @@ function addressOf({ edge }: HubSettings): EdgeAddress {
   const address = edgeAddress(edge)
   if ('problem' in address) throw new Error(`edge ${address.problem}`)
   return address
-}
-
-function steadyClock(): Clock {
-  const beganAt = Date.now() - performance.now()
-  return { wall: Date.now, steady: () => beganAt + performance.now() }
 }
 
 function isLoopback(host: string): boolean {

@@ -35,15 +35,16 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...['server/schemas.ts', 'server/retry-schema.ts', 'server/breaker-schema.ts'],
   ],
   // A program of its own, for the machine behind NAT: it brings the adapters that it needs.
-  'hub/': ['core/', 'log.ts', 'transports/', 'store/hub-memory.ts', 'store/sqlite/'],
+  'hub/': ['core/', 'log.ts', 'clock.ts', 'transports/', 'store/hub-memory.ts', 'store/sqlite/'],
   'log.ts': ['core/'],
+  'clock.ts': ['core/'],
   'notices.ts': ['core/'],
   'config.ts': ['core/', 'log.ts', 'config-values.ts'],
   'config-values.ts': ['core/'],
   // The composition root: the one place that knows every adapter.
   'app.ts': [
     ...['core/', 'intake/', 'store/', 'dispatch/', 'transports/', 'engines/', 'consumer/', 'shared-state/'],
-    ...['upkeep/', 'server/', 'config.ts', 'log.ts', 'notices.ts'],
+    ...['upkeep/', 'server/', 'config.ts', 'log.ts', 'clock.ts', 'notices.ts'],
   ],
   // What embeds Posthorn: the same words as the REST API, so the same schemas.
   'library/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'server/', 'config.ts', 'app.ts'],
