@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Arrived, laneName, type Ordering } from './ledger.ts'
+import { openWatch } from './watch.ts'
 
 /** The status for a try of event n; what it waits for is how long the try takes. */
 export type SinkScript = (n: number, attempt: number) => number | Promise<number>
@@ -31,7 +32,7 @@ export async function openLedgerSink(
   const arrived: Arrived[] = []
   const overlaps: string[] = []
   const inHand = new Set<string>()
-  const waiting = new Set<() => void>()
+  const watch = openWatch()
   let current = script
   let port = 0
   let server: Server | null = null
@@ -58,7 +59,7 @@ export async function openLedgerSink(
       take(request).then(
         (statusCode) => {
           response.writeHead(statusCode).end(statusCode < 300 ? '' : `scripted answer ${statusCode}`)
-          for (const look of waiting) look()
+          watch.look()
         },
         () => response.destroy(),
       )
@@ -83,17 +84,7 @@ export async function openLedgerSink(
     answer(script) {
       current = script
     },
-    until(holds) {
-      return new Promise((resolve) => {
-        const look = () => {
-          if (!holds()) return
-          waiting.delete(look)
-          resolve()
-        }
-        waiting.add(look)
-        look()
-      })
-    },
+    until: watch.until,
     down,
     up,
     close: down,

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { openWatch } from './watch.ts'
 
 /** `up` is from whoever connects (the hub) to the target (the edge), `down` is back. */
 export type Direction = 'up' | 'down'
@@ -47,10 +48,7 @@ export async function openLinkProxy(targetPort: () => number): Promise<LinkProxy
   let accepted = 0
   const passed = { up: 0, down: 0 }
   const links = new Set<Link>()
-  const waiting = new Set<() => void>()
-  const changed = () => {
-    for (const look of waiting) look()
-  }
+  const watch = openWatch()
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
     accepted += 1
     if (shape.refuses) socket.on('error', () => {}).resetAndDestroy()
@@ -59,16 +57,16 @@ export async function openLinkProxy(targetPort: () => number): Promise<LinkProxy
         shape: () => shape,
         passed: (direction, bytes) => {
           passed[direction] += bytes
-          changed()
+          watch.look()
         },
         ended: () => {
           links.delete(link)
-          changed()
+          watch.look()
         },
       })
       links.add(link)
     }
-    changed()
+    watch.look()
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -86,17 +84,7 @@ export async function openLinkProxy(targetPort: () => number): Promise<LinkProxy
     },
     accepted: () => accepted,
     passed: (direction) => passed[direction],
-    until(holds) {
-      return new Promise((resolve) => {
-        const look = () => {
-          if (!holds()) return
-          waiting.delete(look)
-          resolve()
-        }
-        waiting.add(look)
-        look()
-      })
-    },
+    until: watch.until,
     async close() {
       if (!server.listening) return
       const closed = once(server, 'close')
