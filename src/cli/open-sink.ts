@@ -1,9 +1,9 @@
 import type { Buffer } from 'node:buffer'
-import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Hmac, verifySignature } from '../core/signature.ts'
+import { verifySignature } from '../core/signature.ts'
+import { standardMac } from '../hmac.ts'
 import { readUpTo } from '../server/client.ts'
 import { describeStep, type Script, type Step, stepAt } from './sink-script.ts'
 
@@ -40,8 +40,6 @@ export type Received = Readonly<{
 export type Sink = Readonly<{ url: string; close: () => Promise<void> }>
 
 const bodyBytesMax = 64 * 1024 * 1024
-
-const hmac: Hmac = (key, head, body) => createHmac('sha256', key).update(head).update(body).digest('base64')
 
 /** A scriptable endpoint: takes every request and does what the script says. */
 export async function openSink(options: SinkOptions): Promise<Sink> {
@@ -109,7 +107,7 @@ function receivedFrom(request: IncomingMessage, body: Buffer, step: Step, { keys
     signature: textOf(headers['webhook-signature']) ?? '',
     body,
   }
-  const signatureProblem = keys === null ? null : verifySignature(hmac, keys, signed, receivedAt)
+  const signatureProblem = keys === null ? null : verifySignature(standardMac, keys, signed, receivedAt)
   const attempt = Number(headers['posthorn-attempt'])
   return {
     receivedAt,

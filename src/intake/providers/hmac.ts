@@ -1,5 +1,6 @@
 import type { HmacScheme } from '../../core/source.ts'
-import { isSigned, mac, missing, timeProblem, type Verify, wrong } from './verification.ts'
+import { mac } from '../../hmac.ts'
+import { isSigned, missing, timeProblem, type Verify, wrong } from './verification.ts'
 
 /** A signature of somebody's own making, as the source describes it. */
 export const verifyHmac: Verify = (source, { headers, body }, now) => {

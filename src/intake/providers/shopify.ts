@@ -1,4 +1,5 @@
-import { isSigned, mac, missing, type Verify, wrong } from './verification.ts'
+import { mac } from '../../hmac.ts'
+import { isSigned, missing, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha256', encoding: 'base64' } as const
 

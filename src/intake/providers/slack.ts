@@ -1,6 +1,7 @@
+import { mac } from '../../hmac.ts'
 import { isForm, textField } from '../inbound-request.ts'
 import { challengeAnswer, emptyAnswer } from './handshake.ts'
-import { isSigned, mac, missing, timeProblem, type Verify, wrong } from './verification.ts'
+import { isSigned, missing, timeProblem, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha256', encoding: 'hex' } as const
 const checkBytesMax = 1_024

@@ -1,5 +1,6 @@
+import { mac } from '../../hmac.ts'
 import { textField } from '../inbound-request.ts'
-import { isSigned, mac, missing, signedUrls, type Verify, wrong } from './verification.ts'
+import { isSigned, missing, signedUrls, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha256', encoding: 'base64' } as const
 

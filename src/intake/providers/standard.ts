@@ -1,8 +1,6 @@
-import { createHmac } from 'node:crypto'
-import { type Hmac, parseSecret, verifySignature } from '../../core/signature.ts'
+import { parseSecret, verifySignature } from '../../core/signature.ts'
+import { standardMac } from '../../hmac.ts'
 import { liveSecrets, missing, timeProblem, type Verify, wrong } from './verification.ts'
-
-const hmac: Hmac = (key, head, body) => createHmac('sha256', key).update(head).update(body).digest('base64')
 
 /** Standard Webhooks; Svix sends the same under names of its own. */
 export const verifyStandard: Verify = (source, { headers, body }, now) => {
@@ -18,5 +16,7 @@ export const verifyStandard: Verify = (source, { headers, body }, now) => {
   if (problem !== null) return problem
   const keys = liveSecrets(source, now).flatMap((secret) => parseSecret(secret) ?? [])
   const message = { id, timestamp, signature, body }
-  return verifySignature(hmac, keys, message, now, source.toleranceMs) === null ? { kind: 'event', eventId: id } : wrong
+  return verifySignature(standardMac, keys, message, now, source.toleranceMs) === null
+    ? { kind: 'event', eventId: id }
+    : wrong
 }

@@ -1,5 +1,6 @@
+import { mac } from '../../hmac.ts'
 import { textField } from '../inbound-request.ts'
-import { isSigned, mac, malformed, missing, timeProblem, type Verify, wrong } from './verification.ts'
+import { isSigned, malformed, missing, timeProblem, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha256', encoding: 'hex' } as const
 

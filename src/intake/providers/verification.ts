@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
-import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { HmacScheme, Source } from '../../core/source.ts'
+import { timingSafeEqual } from 'node:crypto'
+import type { Source } from '../../core/source.ts'
 import type { InboundRequest } from '../inbound-request.ts'
 
 /** What a provider's request turned out to be. */
@@ -38,16 +38,6 @@ export function timeProblem(text: string, { toleranceMs }: Source, now: number):
   // Written so that a clock that is no number refuses.
   if (distanceMs <= toleranceMs) return null
   return { kind: 'refused', code: 'timestamp_stale', message: 'The timestamp is too far from the time of this server.' }
-}
-
-export function mac(
-  { algorithm, encoding }: Pick<HmacScheme, 'algorithm' | 'encoding'>,
-  key: string,
-  ...parts: readonly (string | Uint8Array)[]
-): string {
-  const hmac = createHmac(algorithm, key)
-  for (const part of parts) hmac.update(part)
-  return hmac.digest(encoding)
 }
 
 /** The secrets that have not expired. */

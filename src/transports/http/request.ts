@@ -1,9 +1,9 @@
-import { createHmac } from 'node:crypto'
 import type { Dispatcher } from 'undici'
 import type { HttpEndpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
 import { headerProblem, isHeaderText } from '../../core/headers.ts'
-import { type Hmac, parseSecret, signatureHeader } from '../../core/signature.ts'
+import { parseSecret, signatureHeader } from '../../core/signature.ts'
+import { standardMac } from '../../hmac.ts'
 import type { Parcel } from '../transport.ts'
 
 /** What all requests to an endpoint share, worked out once. */
@@ -63,7 +63,10 @@ export function requestOf(route: UsableRoute, parcel: Parcel): Request {
   headers.push('webhook-id', event.id, 'webhook-timestamp', String(timestampS))
   const keys = keysAt(route.keys, parcel.sentAt)
   if (keys.length > 0) {
-    headers.push('webhook-signature', signatureHeader(hmac, keys, { id: event.id, timestampS, body: event.body }))
+    headers.push(
+      'webhook-signature',
+      signatureHeader(standardMac, keys, { id: event.id, timestampS, body: event.body }),
+    )
   }
   headers.push('posthorn-delivery', parcel.deliveryId, 'posthorn-attempt', String(parcel.attempt))
   headers.push('posthorn-event-type', isHeaderText(event.type) ? event.type : encodeURIComponent(event.type))
@@ -76,8 +79,6 @@ function pathOf(route: UsableRoute, event: Event): string {
   const query = event.request.query.toWellFormed().replace(/[^\x21\x22\x24-\x7e]/gu, encodeURIComponent)
   return `${route.path}${route.path.includes('?') ? '&' : '?'}${query}`
 }
-
-const hmac: Hmac = (key, head, body) => createHmac('sha256', key).update(head).update(body).digest('base64')
 
 function keysAt(keys: readonly Key[], at: number): readonly Uint8Array[] {
   const valid: Uint8Array[] = []

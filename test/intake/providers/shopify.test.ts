@@ -4,7 +4,7 @@ import '@shopify/shopify-api/adapters/node'
 import { ApiVersion, LogSeverity, shopifyApi } from '@shopify/shopify-api'
 import { createSHA256HMAC, HashFormat } from '@shopify/shopify-api/runtime'
 import fc from 'fast-check'
-import { mac } from '../../../src/intake/providers/verification.ts'
+import { mac } from '../../../src/hmac.ts'
 import { aRequest, aSource, knowsRotation, refusesEveryFlip, secret, verdict, verified } from './scene.ts'
 
 const source = aSource('shopify')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isValidSlackRequest } from '@slack/bolt/dist/receivers/verify-request.js'
 import fc from 'fast-check'
-import { mac } from '../../../src/intake/providers/verification.ts'
+import { mac } from '../../../src/hmac.ts'
 import {
   aRequest,
   aSource,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { WebhooksHelper as SquareWebhooks } from 'square'
-import { mac } from '../../../src/intake/providers/verification.ts'
+import { mac } from '../../../src/hmac.ts'
 import { aRequest, aSource, knowsRotation, refusesEveryFlip, secret, verdict, verified } from './scene.ts'
 
 const url = 'https://hooks.example/in/main'

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { Webhook as SvixWebhook } from 'svix'
 import { signatureHeader } from '../../../src/core/signature.ts'
-import { mac } from '../../../src/intake/providers/verification.ts'
+import { mac } from '../../../src/hmac.ts'
 import { aRequest, aSource, knowsRotation, knowsTheTime, nowS, refusesEveryFlip, verdict, verified } from './scene.ts'
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`

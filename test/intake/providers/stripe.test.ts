@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import Stripe from 'stripe'
-import { mac } from '../../../src/intake/providers/verification.ts'
+import { mac } from '../../../src/hmac.ts'
 import {
   aRequest,
   aSource,
