@@ -37,25 +37,26 @@ function longMac({ algorithm, encoding }: MacScheme, key: Part, parts: readonly 
 /** As two plain hashes: `createHmac` makes an object outside the heap for each, which costs more than the hashing. */
 function shortMac({ algorithm, encoding }: MacScheme, key: Part, parts: readonly Part[]): string {
   const block = blockBytes[algorithm]
-  const secret = keyBytes(algorithm, key)
+  inner.fill(0, put(keyFor(algorithm, key), 0), block)
   for (let i = 0; i < block; i++) {
-    const byte = secret[i] ?? 0
+    const byte = inner[i] ?? 0
     inner[i] = byte ^ innerPad
     outer[i] = byte ^ outerPad
   }
-  let end = block
-  for (const part of parts) {
-    if (typeof part === 'string') end += inner.write(part, end, 'utf8')
-    else {
-      inner.set(part, end)
-      end += part.length
-    }
-  }
+  let end: number = block
+  for (const part of parts) end = put(part, end)
   const digest = hash(algorithm, inner.subarray(0, end), 'latin1')
   return hash(algorithm, outer.subarray(0, block + outer.write(digest, block, 'latin1')), encoding)
 }
 
-function keyBytes(algorithm: MacScheme['algorithm'], key: Part): Uint8Array {
-  const bytes = typeof key === 'string' ? Buffer.from(key) : key
-  return bytes.length <= blockBytes[algorithm] ? bytes : hash(algorithm, bytes, 'buffer')
+/** What does not fit into a block is hashed first. */
+function keyFor(algorithm: MacScheme['algorithm'], key: Part): Part {
+  return Buffer.byteLength(key) <= blockBytes[algorithm] ? key : hash(algorithm, key, 'buffer')
+}
+
+/** Where it ends. */
+function put(part: Part, at: number): number {
+  if (typeof part === 'string') return at + inner.write(part, at, 'utf8')
+  inner.set(part, at)
+  return at + part.length
 }

@@ -66,13 +66,16 @@ const leftOut: ReadonlySet<string> = new Set([
 
 /** Bounded by what the server takes as the head of a request. */
 function factsOf(source: string, { method, query, headers }: InboundRequest): InboundRequestFacts {
-  const { connection = '' } = headers
-  // Other headers that speak to this hop alone; most connections name none.
-  const named = connection === 'keep-alive' ? [] : connection.toLowerCase().split(/[ ,]+/)
+  const named = namedByConnection(headers.connection)
   const kept: Record<string, string> = {}
   for (const name in headers) {
     const value = headers[name]
     if (value !== undefined && !leftOut.has(name) && !named.includes(name)) kept[name] = value
   }
   return { source, method, query, headers: kept }
+}
+
+/** Other headers that speak to this hop alone; most connections name none. */
+function namedByConnection(connection: string | undefined): readonly string[] {
+  return connection === undefined || connection === 'keep-alive' ? [] : connection.toLowerCase().split(/[ ,]+/)
 }

@@ -1,8 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { hash } from 'node:crypto'
+import { isSame } from '../../core/signature.ts'
 import { mac } from '../../hmac.ts'
 import { formPairs, type InboundRequest, isForm } from '../inbound-request.ts'
-import { isSame, isSigned, malformed, missing, signedUrls, type Verify, wrong } from './verification.ts'
+import { isSigned, malformed, missing, signedUrls, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha1', encoding: 'base64' } as const
 const bodyHashName = 'bodySHA256'

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
 import type { EndpointTable } from './endpoints.ts'
-import { type ArrivalRow, arrivalHead, type Calls, cellsPerDelivery, type ItemRow, idempotencyAt } from './messages.ts'
+import { type ArrivalRow, arrivalAt, type Calls, cellsPerDelivery, type ItemRow } from './messages.ts'
 import type { Cell } from './rows.ts'
 
 /** The last place that is taken in a lane, if any is: what comes then waits behind it. */
@@ -12,11 +12,8 @@ export const laneTailSql = `
 
 type KnownKey = readonly [fingerprint: string, eventId: string, deliveries: number]
 
-const receivedAt = 4
-const keyAt = idempotencyAt + 1
-
 function deliveriesIn(row: ArrivalRow): number {
-  return (row.length - arrivalHead) / cellsPerDelivery
+  return (row.length - arrivalAt.deliveries) / cellsPerDelivery
 }
 
 /** Keeps events and deliveries; runs inside the batch's transaction. */
@@ -55,20 +52,22 @@ export class Append {
     if (only !== undefined && arrivals.length === 1) return this.#keepOne(only, bodies)
     // All keys are looked up before anything is written, so that a conflict leaves nothing to take back.
     const earlier = new Map<string, ArrivalRow>()
-    const repeats = arrivals.map((arrival) => (arrival[keyAt] === null ? null : this.#repeatOf(arrival, earlier)))
+    const repeats = arrivals.map((arrival) =>
+      arrival[arrivalAt.key] === null ? null : this.#repeatOf(arrival, earlier),
+    )
     const conflicts = repeats.flatMap((repeat, index) => (repeat === 'conflict' ? [index] : []))
     if (conflicts.length > 0) return { conflicts }
     return arrivals.map((arrival, index) => {
       const repeat = repeats[index] as ItemRow | null
       if (repeat !== null) return repeat
-      if (arrival[keyAt] !== null) this.#keepKey(arrival)
+      if (arrival[arrivalAt.key] !== null) this.#keepKey(arrival)
       return this.#keep(arrival, bodies)
     })
   }
 
   /** The usual case: whether the key is known is found out by writing it. */
   #keepOne(row: ArrivalRow, bodies: ArrayBuffer): Calls['append']['answer'] {
-    if (row[keyAt] === null || this.#keepKey(row)) return [this.#keep(row, bodies)]
+    if (row[arrivalAt.key] === null || this.#keepKey(row)) return [this.#keep(row, bodies)]
     const repeat = this.#repeatOf(row, new Map())
     if (repeat === null) throw new Error(`the key of ${row[0]} could be neither written nor found`)
     return repeat === 'conflict' ? { conflicts: [0] } : [repeat]
@@ -76,20 +75,21 @@ export class Append {
 
   /** Answers whether it is new, or was used so long ago that it may be used again. */
   #keepKey(row: ArrivalRow): boolean {
-    const [scope = null, key = null, fingerprint = null, expiresAt = null] = row.slice(idempotencyAt, arrivalHead)
-    const given = [scope, key, fingerprint, row[0] ?? null, deliveriesIn(row), expiresAt, row[receivedAt] ?? null]
-    return this.#insertKey.run(...given).changes === 1
+    const { id, receivedAt, scope, key, fingerprint, expiresAt } = arrivalAt
+    const cells = [row[scope], row[key], row[fingerprint], row[id], deliveriesIn(row), row[expiresAt], row[receivedAt]]
+    return this.#insertKey.run(...(cells as Cell[])).changes === 1
   }
 
   /** What the first event with this key was answered, before this call or `earlier` in it; null: this is the first. */
   #repeatOf(row: ArrivalRow, earlier: Map<string, ArrivalRow>): ItemRow | 'conflict' | null {
-    const [scope = null, key = null, fingerprint = null] = row.slice(idempotencyAt, arrivalHead)
-    const known = this.#knownKey.get(scope, key, row[receivedAt] as number) as unknown as KnownKey | undefined
+    const cells = [row[arrivalAt.scope], row[arrivalAt.key], row[arrivalAt.receivedAt]] as Cell[]
+    const known = this.#knownKey.get(...cells) as unknown as KnownKey | undefined
+    const fingerprint = row[arrivalAt.fingerprint]
     if (known !== undefined) return known[0] === fingerprint ? [known[1], known[2]] : 'conflict'
-    const name = `${scope}\n${key}`
+    const name = `${row[arrivalAt.scope]}\n${row[arrivalAt.key]}`
     const first = earlier.get(name)
     if (first === undefined) earlier.set(name, row)
-    else return first[keyAt + 1] === fingerprint ? [first[0] as string, deliveriesIn(first)] : 'conflict'
+    else return first[arrivalAt.fingerprint] === fingerprint ? [first[0] as string, deliveriesIn(first)] : 'conflict'
     return null
   }
 
@@ -101,7 +101,7 @@ export class Append {
       ...([no, id, tenant, type, key, receivedAt, contentType, headers, dataOffset, request, size, body] as Cell[]),
     )
     let claimed = ''
-    for (let at = arrivalHead; at < row.length; at += cellsPerDelivery) {
+    for (let at = arrivalAt.deliveries; at < row.length; at += cellsPerDelivery) {
       claimed += this.#keepDelivery(row, at, no, receivedAt as number) ? '1' : '0'
     }
     return claimed

@@ -82,9 +82,15 @@ export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: Fail
 
 /** The event's cells, where its body is in the batch's buffer, its idempotency, then five cells per delivery. */
 export type ArrivalRow = readonly Cell[]
-export const arrivalHead = 15
-/** Where the idempotency scope, the key, its fingerprint and its end are. */
-export const idempotencyAt = 11
+export const arrivalAt = {
+  id: 0,
+  receivedAt: 4,
+  scope: 11,
+  key: 12,
+  fingerprint: 13,
+  expiresAt: 14,
+  deliveries: 15,
+} as const
 export const cellsPerDelivery = 5
 /** '10' : two deliveries, the first was claimed. A duplicate is the first event's id and its deliveries. */
 export type ItemRow = string | readonly [eventId: string, deliveries: number]
