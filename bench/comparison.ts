@@ -2,6 +2,9 @@ import { type Pairs, ratios, type Trial } from './bench.ts'
 import { type FigureResult, latency, number, percent, spread, type Table } from './report.ts'
 import { spreadOf } from './statistics.ts'
 
+/** More would not fit on any screen; `--json` has them all. */
+const pairsShownMax = 21
+
 /** Two systems under the same load, side by side, and the ratio of each pair. */
 export function comparison(pairs: Pairs): Pick<FigureResult, 'tables' | 'data'> {
   const perCpu = ratios(pairs, (trial) => trial.perCpuS)
@@ -9,14 +12,18 @@ export function comparison(pairs: Pairs): Pick<FigureResult, 'tables' | 'data'> 
   const ratioTable: Table = {
     columns: ['ratio over pairs', 'median [quartiles] (min–max)', 'pairs'],
     rows: [
-      ['per CPU second', spread(spreadOf(perCpu)), perCpu.map(number).join(' ')],
-      ['per wall second', spread(spreadOf(perWall)), perWall.map(number).join(' ')],
+      ['per CPU second', spread(spreadOf(perCpu)), shown(perCpu)],
+      ['per wall second', spread(spreadOf(perWall)), shown(perWall)],
     ],
   }
   return {
     tables: [trialTable([pairs.ours, pairs.theirs]), ratioTable],
     data: { pairs, perCpuRatio: spreadOf(perCpu), perWallRatio: spreadOf(perWall) },
   }
+}
+
+function shown(found: readonly number[]): string {
+  return found.length > pairsShownMax ? String(found.length) : found.map(number).join(' ')
 }
 
 /** One row for each group of trials of one system. */
