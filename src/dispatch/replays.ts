@@ -52,14 +52,16 @@ type Job = {
   toldAt: number
 }
 
-/** Deliveries of one step: a transaction that others' commits wait for. */
-const chunkMax = 200
+/**
+ * Deliveries of one step, a transaction that others' commits wait for; and for how many times as long as the step took
+ * the store belongs to the others after it. A rate is a person's word for how much the others shall notice.
+ */
+const unrated = { chunkMax: 40, restFactor: 8 } as const
+const rated = { chunkMax: 200, restFactor: 2 } as const
 const stepsPerSecond = 10
-/** After a step the store belongs to the others for this many times as long as the step took. */
-const restFactor = 2
 /** Without a rate, the next step waits for the endpoints to take what is there, but not for a slow one for ever. */
-const patienceMs = 1_000
-const patienceStepMs = 20
+const patienceMs = 200
+const patienceStepMs = 5
 const afterFailureMs = 1_000
 const pausedLookMs = 500
 const tellEveryMs = 1_000
@@ -227,6 +229,7 @@ export class ReplayRunner {
       job.dueAt = clock.steady() + afterFailureMs
     }
     const ended = clock.steady()
+    const { restFactor } = job.replay.rate === null ? unrated : rated
     this.#restUntil = ended + Math.max(1, restFactor * (ended - now))
   }
 
@@ -250,7 +253,8 @@ export class ReplayRunner {
   }
 
   #stepOf({ id, rate, selection }: Replay, now: number): ReplayStep {
-    const limit = rate === null ? chunkMax : Math.min(chunkMax, Math.max(1, Math.ceil(rate / stepsPerSecond)))
+    const limit =
+      rate === null ? unrated.chunkMax : Math.min(rated.chunkMax, Math.max(1, Math.ceil(rate / stepsPerSecond)))
     const endpoint = isRecovery(selection) ? this.#parts.catalogue.get(selection.endpointId) : null
     if (endpoint === null) return { id, limit, now, recover: null, newIds: [] }
     const { types, tenant, ordering } = endpoint

@@ -4,16 +4,21 @@ export type PaceSettings = Readonly<{
   /** How much one piece may be at most, in whatever the work counts. */
   limitMin: number
   limitMax: number
+  /** From then on, by `now`, what is left to do counts for more than what the others notice of it. */
+  hurriesAt: number
   stopping: AbortSignal
   /** Milliseconds on a clock that only goes forward. */
   now?: () => number
   rest?: (ms: number, signal: AbortSignal) => Promise<void>
 }>
 
-/** So much longer than the quickest a piece may take: others' writes wait in line for that long, beside the disk. */
-const pieceMsWanted = 3
-/** For every millisecond of work, so many of rest: upkeep gets a fifth of the writer at most. */
-const restShare = 4
+/**
+ * `pieceMs`: so much longer than the quickest a piece may take: others' writes wait in line for that long, beside the
+ * disk. `restShare`: for every millisecond of work, so many of rest.
+ */
+type Gait = Readonly<{ pieceMs: number; restShare: number }>
+const gentle: Gait = { pieceMs: 0.5, restShare: 8 }
+const hurried: Gait = { pieceMs: 5, restShare: 1 }
 const restMsMax = 2_000
 
 /**
@@ -37,22 +42,23 @@ export class Pace {
 
   /** Runs pieces until one answers that it was the last, or until it is stopped. */
   async work(piece: (limit: number) => Promise<'more' | 'done'>): Promise<void> {
-    const { stopping, now, rest } = this.#settings
+    const { hurriesAt, stopping, now, rest } = this.#settings
     while (!stopping.aborted) {
       const startedAt = now()
       if ((await piece(this.#limit)) === 'done') return
-      const tookMs = now() - startedAt
-      this.#learn(tookMs)
-      await rest(Math.min(restMsMax, tookMs * restShare), stopping)
+      const endedAt = now()
+      const gait = endedAt < hurriesAt ? gentle : hurried
+      this.#learn(endedAt - startedAt, gait)
+      await rest(Math.min(restMsMax, (endedAt - startedAt) * gait.restShare), stopping)
     }
   }
 
-  #learn(tookMs: number): void {
+  #learn(tookMs: number, { pieceMs }: Gait): void {
     const { limitMin, limitMax } = this.#settings
     this.#quickestMs = Math.min(this.#quickestMs, tookMs)
     const ownMs = tookMs - this.#quickestMs
-    if (ownMs > pieceMsWanted) this.#limit = Math.max(limitMin, Math.floor(this.#limit / 2))
-    else if (ownMs < pieceMsWanted / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
+    if (ownMs > pieceMs) this.#limit = Math.max(limitMin, Math.floor(this.#limit / 2))
+    else if (ownMs < pieceMs / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
   }
 }
 

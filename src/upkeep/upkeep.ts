@@ -72,6 +72,8 @@ export class Upkeep {
   #underway: Promise<UpkeepReport> | null = null
   #last: UpkeepReport | null = null
   #lastFullAt: number | null = null
+  /** A run that has not ended when the next one would begin must not fall behind for ever. */
+  #hurriesAt = Number.POSITIVE_INFINITY
 
   constructor(parts: UpkeepParts) {
     this.#parts = parts
@@ -124,9 +126,10 @@ export class Upkeep {
   }
 
   async #run(): Promise<UpkeepReport> {
-    const { clock, log } = this.#parts
+    const { clock, log, settings } = this.#parts
     const startedAt = clock.wall()
     const steadyAt = clock.steady()
+    this.#hurriesAt = performance.now() + settings.everyMs
     const counts: Counts = { expired: 0, deliveries: 0, events: 0, keys: 0, replays: 0, pagesFreed: 0 }
     let skipped = this.#reasonToSkip()
     const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
@@ -154,7 +157,7 @@ export class Upkeep {
   }
 
   #pace(limitMin: number, limitMax: number): Pace {
-    return new Pace({ limitMin, limitMax, stopping: this.#stopping.signal })
+    return new Pace({ limitMin, limitMax, hurriesAt: this.#hurriesAt, stopping: this.#stopping.signal })
   }
 
   /** Paused and disabled endpoints too: what waits there grows old as well. */
