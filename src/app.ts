@@ -10,6 +10,7 @@ import { ReplayRunner } from './dispatch/replays.ts'
 import { TransportSet } from './dispatch/transport-set.ts'
 import { AsyncEngine } from './engines/async-engine.ts'
 import type { Engine } from './engines/engine.ts'
+import { LateRuns } from './engines/late-runs.ts'
 import { Watchdog } from './engines/watchdog.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
@@ -100,7 +101,7 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const gate = openRelay({ clock, log, notices })
   const http = openTransport(config)
   const handlers = new HandlerTransport()
-  const engine = new AsyncEngine({ watchdog: new Watchdog({ log }) })
+  const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
   const limits = { triesMax, memoryBytesMax, laneStuckMs, paused }
   const common = { store, catalogue, clock, log, notices }

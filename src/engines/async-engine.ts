@@ -1,22 +1,26 @@
 import { thrownOf } from '../core/handler-errors.ts'
 import type { Engine, HandlerContext, Run, Task } from './engine.ts'
+import type { LateRuns } from './late-runs.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export type AsyncEngineParts = Readonly<{
   /** Told of every run, so that it can name who blocks the event loop. */
   watchdog: Watchdog
+  lateRuns: LateRuns
   now?: () => number
 }>
 
 /** Runs handlers on our own event loop: as light as a function call, and as good a neighbour as its code is. */
 export class AsyncEngine implements Engine {
   readonly #watchdog: Watchdog
+  readonly #lateRuns: LateRuns
   readonly #now: () => number
   /** Runs by the signal that ends them. Thousands share one, which gets a single listener. */
   readonly #runs = new WeakMap<AbortSignal, Set<AsyncRun>>()
 
-  constructor({ watchdog, now = () => performance.now() }: AsyncEngineParts) {
+  constructor({ watchdog, lateRuns, now = () => performance.now() }: AsyncEngineParts) {
     this.#watchdog = watchdog
+    this.#lateRuns = lateRuns
     this.#now = now
   }
 
@@ -24,7 +28,7 @@ export class AsyncEngine implements Engine {
     if (signal.aborted) return Promise.resolve({ kind: 'interrupted' })
     const runs = this.#runsOf(signal)
     return new Promise((resolve) => {
-      const run: AsyncRun = new AsyncRun(task, this.#now, (answer) => {
+      const run: AsyncRun = new AsyncRun(task, this.#lateRuns, this.#now, (answer) => {
         runs.delete(run)
         resolve(answer)
       })
@@ -52,6 +56,7 @@ export class AsyncEngine implements Engine {
 /** One run; answers once, whatever comes first. What comes later is heard and dropped. */
 class AsyncRun {
   readonly #task: Task
+  readonly #lateRuns: LateRuns
   readonly #now: () => number
   readonly #answer: (run: Run) => void
   readonly #startedAt: number
@@ -62,8 +67,9 @@ class AsyncRun {
   /** Made when it is asked for: most handlers never look at it. */
   #controller: AbortController | null = null
 
-  constructor(task: Task, now: () => number, answer: (run: Run) => void) {
+  constructor(task: Task, lateRuns: LateRuns, now: () => number, answer: (run: Run) => void) {
     this.#task = task
+    this.#lateRuns = lateRuns
     this.#now = now
     this.#answer = answer
     this.#startedAt = now()
@@ -100,7 +106,10 @@ class AsyncRun {
   }
 
   #settle(run: Run): void {
-    this.#settled?.resolve()
+    if (this.#settled !== null) {
+      this.#settled.resolve()
+      this.#lateRuns.remove(this.#task.name)
+    }
     if (this.#isOver) return
     // A handler that blocked the loop past its deadline is late, too: the timer only had no chance to say so.
     const isLate = this.#now() - this.#startedAt > this.#task.timeoutMs
@@ -109,6 +118,7 @@ class AsyncRun {
 
   #overrun(): void {
     this.#settled = Promise.withResolvers<void>()
+    this.#lateRuns.add(this.#task.name)
     this.#end({ kind: 'overran', settled: this.#settled.promise })
     this.control().abort(new DOMException('The time-out of this try is over.', 'TimeoutError'))
   }

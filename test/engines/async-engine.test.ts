@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { describe, type TestContext, test } from 'node:test'
 import { AsyncEngine } from '../../src/engines/async-engine.ts'
 import type { HandledEvent, Handler, Task } from '../../src/engines/engine.ts'
+import { LateRuns } from '../../src/engines/late-runs.ts'
 import { Watchdog } from '../../src/engines/watchdog.ts'
 import type { Logger } from '../../src/log.ts'
 import { EventForHandler } from '../../src/transports/handler/handled-event.ts'
@@ -12,8 +13,9 @@ const silent = { level: 'silent' } as unknown as Logger
 const event: HandledEvent = new EventForHandler(anEvent())
 const never = new AbortController().signal
 
-function engineFor(t: TestContext, now?: () => number): AsyncEngine {
-  const engine = new AsyncEngine({ watchdog: new Watchdog({ log: silent }), ...(now && { now }) })
+function engineFor(t: TestContext, now?: () => number, log = silent): AsyncEngine {
+  const parts = { watchdog: new Watchdog({ log: silent }), lateRuns: new LateRuns(log) }
+  const engine = new AsyncEngine({ ...parts, ...(now && { now }) })
   t.after(() => engine.stop())
   return engine
 }
@@ -123,6 +125,42 @@ describe('the async engine', () => {
       never,
     )
     assert.equal(run.kind, 'overran')
+  })
+
+  test('tells of runs that pile up past their deadline, at a hundred and at every doubling', async (t) => {
+    const told: unknown[] = []
+    const warn = ({ handler, lateRuns }: Record<string, unknown>) => told.push([handler, lateRuns])
+    const engine = engineFor(t, undefined, { level: 'warn', warn } as unknown as Logger)
+    const { promise: held, resolve } = Promise.withResolvers<void>()
+    const pileUp = (count: number) =>
+      Promise.all(
+        Array.from({ length: count }, () =>
+          engine.run(
+            task(() => held, 1),
+            never,
+          ),
+        ),
+      )
+    await pileUp(99)
+    assert.deepEqual(told, [])
+    const runs = await pileUp(101)
+    assert.deepEqual(told, [
+      ['orders', 100],
+      ['orders', 200],
+    ])
+    resolve()
+    await Promise.all(runs.map((run) => (run.kind === 'overran' ? run.settled : assert.fail(run.kind))))
+    const { promise: heldAgain, resolve: end } = Promise.withResolvers<void>()
+    await Promise.all(
+      Array.from({ length: 99 }, () =>
+        engine.run(
+          task(() => heldAgain, 1),
+          never,
+        ),
+      ),
+    )
+    assert.equal(told.length, 2)
+    end()
   })
 
   test('ends every run when we stop, and starts none after that', async (t) => {

@@ -5,6 +5,7 @@ import type { Event } from '../../src/core/event.ts'
 import { fatal, retryAfter } from '../../src/core/handler-errors.ts'
 import { AsyncEngine } from '../../src/engines/async-engine.ts'
 import type { HandledEvent, Handler } from '../../src/engines/engine.ts'
+import { LateRuns } from '../../src/engines/late-runs.ts'
 import { Watchdog } from '../../src/engines/watchdog.ts'
 import { envelope } from '../../src/intake/envelope.ts'
 import type { Logger } from '../../src/log.ts'
@@ -14,7 +15,8 @@ import { aHandler, anEvent, t0 } from '../support/builders.ts'
 const never = new AbortController().signal
 
 function scene(t: TestContext, handler: Handler, given: Partial<HandlerEndpoint> = {}) {
-  const engine = new AsyncEngine({ watchdog: new Watchdog({ log: { level: 'silent' } as unknown as Logger }) })
+  const log = { level: 'silent' } as unknown as Logger
+  const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
   t.after(() => engine.stop())
   const transport = new HandlerTransport()
   const endpoint = aHandler({ timeoutMs: 30_000, ...given })
