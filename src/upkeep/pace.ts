@@ -17,7 +17,7 @@ export type PaceSettings = Readonly<{
  * disk. `restShare`: for every millisecond of work, so many of rest.
  */
 type Gait = Readonly<{ pieceMs: number; restShare: number }>
-const gentle: Gait = { pieceMs: 0.5, restShare: 8 }
+const gentle: Gait = { pieceMs: 0.4, restShare: 12 }
 const hurried: Gait = { pieceMs: 5, restShare: 1 }
 const restMsMax = 2_000
 
