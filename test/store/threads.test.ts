@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { describe, type TestContext, test } from 'node:test'
 import type { Worker } from 'node:worker_threads'
 import type { Store } from '../../src/store/store.ts'
 import { anArrival, anEndpoint, anEvent } from '../support/builders.ts'
-import { Scene } from './scene.ts'
+import { Scene, until } from './scene.ts'
 
 type Stage = Readonly<{
   scene: Scene
@@ -43,6 +43,27 @@ async function refusesEverything(store: Store): Promise<void> {
   await store.close()
   await assert.rejects(store.append([anEventAlone()]), { code: 'shutting_down' })
 }
+
+describe('the log', () => {
+  test('is moved into the file while the store is open', async (t) => {
+    const { file, store } = await stage(t)
+    const bytes = 4 << 20
+    await store.append([{ ...anEventAlone(), event: anEvent({ body: new Uint8Array(bytes) }) }])
+    await until(t, () => statSync(file).size > bytes)
+  })
+
+  test('stays short, however much is written', async (t) => {
+    const { file, store } = await stage(t)
+    const event = () => anEvent({ body: new Uint8Array(1 << 20) })
+    let largest = 0
+    for (let i = 0; i < 160; i++) {
+      await store.append([{ ...anEventAlone(), event: event() }])
+      largest = Math.max(largest, statSync(`${file}-wal`).size)
+    }
+    // The writer looks at it every 64 batches, and moves it itself when it is longer than 64 MiB.
+    assert.ok(largest < 136 << 20, `${largest} bytes`)
+  })
+})
 
 describe('when the writer thread', () => {
   test('dies of a defect, calls under way are rejected and the owner is told', async (t) => {
