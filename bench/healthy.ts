@@ -6,11 +6,32 @@ import { median } from './statistics.ts'
 /** Events a second to a healthy endpoint, whatever else goes on: far from what the server can do. */
 export const perSecond = 200
 const runsShownMax = 16
+const secondsPerRun = 5
+const disturbedMsMax = 20 * 60_000
 
 /** A run against the healthy endpoint. */
 export function healthyRun(bench: Bench, server: Posthorn, seconds: number): Promise<Trial> {
   const loop = { kind: 'open', perSecond } as const
   return trial(bench, server, { events: perSecond * seconds, connections: 64, loop, delivered: true })
+}
+
+/** Runs one after the other, for as many as are asked for. */
+export async function healthyRuns(bench: Bench, server: Posthorn, count: number): Promise<readonly Trial[]> {
+  const trials: Trial[] = []
+  for (let run = 0; run < count; run++) trials.push(await healthyRun(bench, server, secondsPerRun))
+  return trials
+}
+
+/** Runs one after the other while it is so. */
+export async function healthyRunsWhile(
+  bench: Bench,
+  server: Posthorn,
+  isSo: () => Promise<boolean>,
+): Promise<readonly Trial[]> {
+  const giveUpAt = performance.now() + disturbedMsMax
+  const trials: Trial[] = []
+  while ((await isSo()) && performance.now() < giveUpAt) trials.push(await healthyRun(bench, server, secondsPerRun))
+  return trials
 }
 
 export function arrivalP99(trials: readonly Trial[]): readonly number[] {

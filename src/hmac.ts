@@ -3,7 +3,7 @@ import { createHmac, hash } from 'node:crypto'
 import type { Hmac } from './core/signature.ts'
 import type { HmacScheme } from './core/source.ts'
 
-type MacScheme = Pick<HmacScheme, 'algorithm' | 'encoding'>
+type Scheme = Pick<HmacScheme, 'algorithm' | 'encoding'>
 
 const blockBytes = { sha1: 64, sha256: 64, sha512: 128 } as const
 const blockBytesMax = 128
@@ -13,29 +13,32 @@ const outerPad = 0x5c
 
 /** Most webhooks are shorter. What is longer costs so much to hash that the way does not matter. */
 const shortBytesMax = 16 * 1024
+/** Shared by all: nothing waits between the first byte that is put here and the hash of all of them. */
 const inner = Buffer.alloc(blockBytesMax + shortBytesMax)
 const outer = Buffer.alloc(blockBytesMax + digestBytesMax)
 
-type Part = string | Uint8Array
+type Bytes = string | Uint8Array
 
 /** The HMAC (RFC 2104) of all parts, one after the other; text is UTF-8. */
-export function mac(scheme: MacScheme, key: Part, ...parts: readonly Part[]): string {
-  let bytesMax = 0
-  for (const part of parts) bytesMax += typeof part === 'string' ? part.length * 3 : part.length
-  return bytesMax <= shortBytesMax ? shortMac(scheme, key, parts) : longMac(scheme, key, parts)
+export function hmac(scheme: Scheme, key: Bytes, ...parts: readonly Bytes[]): string {
+  // No unit of a text takes more than three bytes.
+  let bytesAtMost = 0
+  for (const part of parts) bytesAtMost += typeof part === 'string' ? part.length * 3 : part.length
+  return bytesAtMost <= shortBytesMax ? shortHmac(scheme, key, parts) : longHmac(scheme, key, parts)
 }
 
 /** Signs by Standard Webhooks. */
-export const standardMac: Hmac = (key, head, body) => mac({ algorithm: 'sha256', encoding: 'base64' }, key, head, body)
+export const standardHmac: Hmac = (key, head, body) =>
+  hmac({ algorithm: 'sha256', encoding: 'base64' }, key, head, body)
 
-function longMac({ algorithm, encoding }: MacScheme, key: Part, parts: readonly Part[]): string {
-  const hmac = createHmac(algorithm, key)
-  for (const part of parts) hmac.update(part)
-  return hmac.digest(encoding)
+function longHmac({ algorithm, encoding }: Scheme, key: Bytes, parts: readonly Bytes[]): string {
+  const made = createHmac(algorithm, key)
+  for (const part of parts) made.update(part)
+  return made.digest(encoding)
 }
 
 /** As two plain hashes: `createHmac` makes an object outside the heap for each, which costs more than the hashing. */
-function shortMac({ algorithm, encoding }: MacScheme, key: Part, parts: readonly Part[]): string {
+function shortHmac({ algorithm, encoding }: Scheme, key: Bytes, parts: readonly Bytes[]): string {
   const block = blockBytes[algorithm]
   inner.fill(0, put(keyFor(algorithm, key), 0), block)
   for (let i = 0; i < block; i++) {
@@ -50,12 +53,12 @@ function shortMac({ algorithm, encoding }: MacScheme, key: Part, parts: readonly
 }
 
 /** What does not fit into a block is hashed first. */
-function keyFor(algorithm: MacScheme['algorithm'], key: Part): Part {
+function keyFor(algorithm: Scheme['algorithm'], key: Bytes): Bytes {
   return Buffer.byteLength(key) <= blockBytes[algorithm] ? key : hash(algorithm, key, 'buffer')
 }
 
-/** Where it ends. */
-function put(part: Part, at: number): number {
+/** Answers where it ends. */
+function put(part: Bytes, at: number): number {
   if (typeof part === 'string') return at + inner.write(part, at, 'utf8')
   inner.set(part, at)
   return at + part.length

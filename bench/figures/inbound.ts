@@ -7,6 +7,10 @@ import { spreadOf } from '../statistics.ts'
 
 const secret = 'it is no secret that this is a bench'
 
+/** Single pairs lie up to a third apart, so that it takes a hundred to tell 0.85 from 0.88. */
+const pairsAgainstPlain = 101
+const pairsAgainstKeyed = 21
+
 /** Figure 9: what a signature check, a provider's headers and its event id cost, against the plain intake. */
 export const inbound: Figure = {
   name: 'inbound',
@@ -18,8 +22,8 @@ export const inbound: Figure = {
     const source = await posthorn.createSource(secret)
     const plain: Target = { title: '/v1/events', url: posthorn.url, pid: posthorn.pid }
     const keyed: Target = { ...plain, title: '/v1/events, keyed', dress: { kind: 'keyed' } }
-    const againstPlain = await pairsOf(bench, source, plain, 101)
-    const againstKeyed = await pairsOf(bench, source, keyed, 21)
+    const againstPlain = await pairsOf(bench, source, plain, pairsAgainstPlain)
+    const againstKeyed = await pairsOf(bench, source, keyed, pairsAgainstKeyed)
     const ratio = perCpu(againstPlain)
     return {
       ...comparison(againstPlain),
@@ -44,7 +48,6 @@ export const inbound: Figure = {
 function pairsOf(bench: Bench, ours: Target, theirs: Target, count: number): Promise<Pairs> {
   return interleaved(bench, [ours, theirs], bench.quick ? 2 : count, {
     // Short and many: what else the machine does changes from second to second, and a pair should see the same of it.
-    // Single pairs lie up to a third apart, so that it takes a hundred to tell 0.85 from 0.88.
     events: 5_000,
     connections: 64,
     loop: closedLoop,

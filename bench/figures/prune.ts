@@ -2,13 +2,19 @@ import { DatabaseSync } from 'node:sqlite'
 import { closedPort, prepare } from '../backlog.ts'
 import type { Figure, Trial } from '../bench.ts'
 import { until } from '../clock.ts'
-import { disturbanceTable, disturbanceVerdict, healthyRun, ownSpread, perSecond } from '../healthy.ts'
+import {
+  disturbanceTable,
+  disturbanceVerdict,
+  healthyRun,
+  healthyRuns,
+  healthyRunsWhile,
+  ownSpread,
+  perSecond,
+} from '../healthy.ts'
 import { Posthorn } from '../posthorn.ts'
 import { number } from '../report.ts'
 import { settled } from '../usage.ts'
 
-const secondsPerRun = 5
-const runsMax = 60
 const restMsMax = 60_000
 const dayMs = 86_400_000
 
@@ -25,25 +31,26 @@ export const prune: Figure = {
     const env = { POSTHORN_UPKEEP_AFTER: `${afterS}s` }
     const posthorn = await Posthorn.start(bench.rig, { folder, title: 'posthorn', env })
     await healthyRun(bench, posthorn, 2)
-    const without: Trial[] = []
-    const runWithout = async () => void without.push(await healthyRun(bench, posthorn, secondsPerRun))
     const runsEachSide = bench.quick ? 1 : 6
-    for (let run = 0; run < runsEachSide; run++) await runWithout()
+    const before = await healthyRuns(bench, posthorn, runsEachSide)
     await settled(posthorn.pid, restMsMax)
     const early = await posthorn.upkeep()
     if (early.running || early.last !== null) throw new Error('upkeep began before the runs without it were over')
     await until('upkeep', (afterS + 30) * 1_000, async () => (await posthorn.upkeep()).running)
-    const during: Trial[] = []
-    while ((await posthorn.upkeep()).running && during.length < runsMax) {
-      during.push(await healthyRun(bench, posthorn, secondsPerRun))
-    }
+    const during = await healthyRunsWhile(bench, posthorn, async () => (await posthorn.upkeep()).running)
     const { last } = await posthorn.upkeep()
     if (last === null || last.deliveries < old) throw new Error(`${last?.deliveries} of ${old} deliveries were deleted`)
     if (during.length === 0) throw new Error('upkeep was over before anything could be measured')
     await settled(posthorn.pid, restMsMax)
-    for (let run = 0; run < runsEachSide; run++) await runWithout()
+    const after = await healthyRuns(bench, posthorn, runsEachSide)
     await posthorn.stop()
-    return judge({ without, during, old, tookS: last.tookMs / 1_000, pagesFreed: last.pagesFreed })
+    return judge({
+      without: [...before, ...after],
+      during,
+      old,
+      tookS: last.tookMs / 1_000,
+      pagesFreed: last.pagesFreed,
+    })
   },
 }
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { verifySignature } from '../core/signature.ts'
-import { standardMac } from '../hmac.ts'
+import { standardHmac } from '../hmac.ts'
 import { readUpTo } from '../server/client.ts'
 import { describeStep, type Script, type Step, stepAt } from './sink-script.ts'
 
@@ -107,7 +107,7 @@ function receivedFrom(request: IncomingMessage, body: Buffer, step: Step, { keys
     signature: textOf(headers['webhook-signature']) ?? '',
     body,
   }
-  const signatureProblem = keys === null ? null : verifySignature(standardMac, keys, signed, receivedAt)
+  const signatureProblem = keys === null ? null : verifySignature(standardHmac, keys, signed, receivedAt)
   const attempt = Number(headers['posthorn-attempt'])
   return {
     receivedAt,

@@ -78,7 +78,7 @@ export function addReplays(program: Command, terminal: Terminal): void {
 
 export function withJobFlags(command: Command): Command {
   return command
-    .option('--rate <n>', 'deliveries a second; without it as fast as they are taken', rate)
+    .option('--rate <n>', 'deliveries a second; without it only so fast that others do not notice', rate)
     .option('--note <text>', 'why, for those who look at it later')
     .option('--dry-run', 'only say what would be brought back')
     .option('--yes', 'do not ask')

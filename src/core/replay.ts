@@ -26,7 +26,7 @@ export type Replay = Readonly<{
   /** Whose deliveries it may touch; null: all tenants'. */
   tenant: string | null
   selection: Selection
-  /** Deliveries a second; null: as fast as the store takes them. */
+  /** Deliveries a second; null: only so fast that others do not notice. */
   rate: number | null
   note: string
   /** Who asked for it. */

@@ -7,6 +7,8 @@ const secretPrefix = 'whsec_'
 const secretBytesMin = 24
 const secretBytesMax = 64
 const signaturePrefix = 'v1,'
+/** Base64 of 32 bytes. */
+const signatureLength = 44
 const toleranceMsDefault = 5 * 60_000
 
 /** The key in `whsec_` + base64, or null. Only canonical base64: receivers' libraries refuse the rest. */
@@ -62,14 +64,11 @@ function headOf(id: string, timestamp: string): string {
   return `${id}.${timestamp}.`
 }
 
-/**
- * Takes as long for the first wrong character as for the last: time must not tell how much of a guess was right. As
- * text, because two spellings of the same bytes are not the same signature; lengths are no secret.
- */
-export function isSame(given: string, expected: string): boolean {
-  if (given.length !== expected.length) return false
+/** Takes as long for the first wrong character as for the last: time must not tell how much of a guess was right. */
+function isSame(given: string, expected: string): boolean {
+  if (given.length !== signatureLength || expected.length !== signatureLength) return false
   let difference = 0
-  for (let i = 0; i < expected.length; i++) difference |= given.charCodeAt(i) ^ expected.charCodeAt(i)
+  for (let i = 0; i < signatureLength; i++) difference |= given.charCodeAt(i) ^ expected.charCodeAt(i)
   return difference === 0
 }
 

@@ -52,12 +52,15 @@ type Job = {
   toldAt: number
 }
 
-/**
- * Deliveries of one step, a transaction that others' commits wait for; and for how many times as long as the step took
- * the store belongs to the others after it. A rate is a person's word for how much the others shall notice.
- */
-const unrated = { chunkMax: 40, restFactor: 8 } as const
-const rated = { chunkMax: 200, restFactor: 2 } as const
+type Gait = Readonly<{
+  /** Deliveries of one step: a transaction that others' commits wait for. */
+  chunkMax: number
+  /** After a step the store belongs to the others for this many times as long as the step took. */
+  restFactor: number
+}>
+const unrated: Gait = { chunkMax: 40, restFactor: 8 }
+/** A rate is a person's word for how much the others shall notice. */
+const rated: Gait = { chunkMax: 200, restFactor: 2 }
 const stepsPerSecond = 10
 /** Without a rate, the next step waits for the endpoints to take what is there, but not for a slow one for ever. */
 const patienceMs = 200

@@ -11,6 +11,7 @@ type Late = { count: number; tellAt: number }
  */
 export class LateRuns {
   readonly #log: Logger
+  /** By name, which two tenants may both have: then theirs are told of together. */
   readonly #byHandler = new Map<string, Late>()
 
   constructor(log: Logger) {

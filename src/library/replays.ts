@@ -31,7 +31,7 @@ export type ReplayFilterOptions = Readonly<{
 
 export type ReplayOptions = Readonly<{
   filter: ReplayFilterOptions
-  /** Deliveries a second; as fast as they are taken by default. */
+  /** Deliveries a second; by default only so fast that others do not notice. */
   rate?: number | null
   note?: string
 }>

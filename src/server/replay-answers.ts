@@ -34,7 +34,10 @@ export const replayAnswer = z
     matched: z.int().min(0),
     replayed: z.int().min(0),
     failed: z.int().min(0).meta({ description: 'Could not be brought back: their endpoint is gone.' }),
-    rate: z.number().nullable().meta({ description: 'Deliveries a second; null: as fast as they are taken.' }),
+    rate: z
+      .number()
+      .nullable()
+      .meta({ description: 'Deliveries a second; null: only so fast that others do not notice.' }),
     note: z.string(),
     by: z.string(),
     tenant: z.string().nullable(),

@@ -7,6 +7,6 @@ export const replayFields = {
   rate: numberBetween(0.01, 100_000)
     .nullable()
     .default(null)
-    .meta({ description: 'Deliveries a second; null: as fast as they are taken.' }),
+    .meta({ description: 'Deliveries a second; null: only so fast that others do not notice.' }),
   note: textUpTo(noteLengthMax).default(''),
 }

@@ -12,13 +12,14 @@ export type PaceSettings = Readonly<{
   rest?: (ms: number, signal: AbortSignal) => Promise<void>
 }>
 
-/**
- * `pieceMs`: so much longer than the quickest a piece may take: others' writes wait in line for that long, beside the
- * disk. `restShare`: for every millisecond of work, so many of rest.
- */
-type Gait = Readonly<{ pieceMs: number; restShare: number }>
-const gentle: Gait = { pieceMs: 0.4, restShare: 12 }
-const hurried: Gait = { pieceMs: 5, restShare: 1 }
+type Gait = Readonly<{
+  /** So much longer than the quickest a piece may take: others' writes wait in line for that long, beside the disk. */
+  pieceMs: number
+  /** For every millisecond of work, so many of rest. */
+  restFactor: number
+}>
+const gentle: Gait = { pieceMs: 0.4, restFactor: 12 }
+const hurried: Gait = { pieceMs: 5, restFactor: 1 }
 const restMsMax = 2_000
 
 /**
@@ -49,7 +50,7 @@ export class Pace {
       const endedAt = now()
       const gait = endedAt < hurriesAt ? gentle : hurried
       this.#learn(endedAt - startedAt, gait)
-      await rest(Math.min(restMsMax, (endedAt - startedAt) * gait.restShare), stopping)
+      await rest(Math.min(restMsMax, (endedAt - startedAt) * gait.restFactor), stopping)
     }
   }
 

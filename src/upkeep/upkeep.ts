@@ -13,6 +13,8 @@ export type UpkeepParts = Readonly<{
   log: Logger
   notices: Notices
   settings: UpkeepSettings
+  /** Milliseconds on a clock that only goes forward, in parts so small as pieces of work are short. */
+  now?: () => number
   /** Something of these endpoints is due. */
   lookAt: (endpointIds: readonly string[]) => void
 }>
@@ -67,6 +69,7 @@ export class Upkeep {
   readonly #stopping = new AbortController()
   readonly #listeners = new Set<(report: UpkeepReport) => void>()
   readonly #bornAt: number
+  readonly #now: () => number
   #timer: NodeJS.Timeout | null = null
   #nextAt: number | null = null
   #underway: Promise<UpkeepReport> | null = null
@@ -78,6 +81,7 @@ export class Upkeep {
   constructor(parts: UpkeepParts) {
     this.#parts = parts
     this.#bornAt = parts.clock.steady()
+    this.#now = parts.now ?? (() => performance.now())
   }
 
   get state(): UpkeepState {
@@ -129,7 +133,7 @@ export class Upkeep {
     const { clock, log, settings } = this.#parts
     const startedAt = clock.wall()
     const steadyAt = clock.steady()
-    this.#hurriesAt = performance.now() + settings.everyMs
+    this.#hurriesAt = this.#now() + settings.everyMs
     const counts: Counts = { expired: 0, deliveries: 0, events: 0, keys: 0, replays: 0, pagesFreed: 0 }
     let skipped = this.#reasonToSkip()
     const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
@@ -157,7 +161,7 @@ export class Upkeep {
   }
 
   #pace(limitMin: number, limitMax: number): Pace {
-    return new Pace({ limitMin, limitMax, hurriesAt: this.#hurriesAt, stopping: this.#stopping.signal })
+    return new Pace({ limitMin, limitMax, hurriesAt: this.#hurriesAt, stopping: this.#stopping.signal, now: this.#now })
   }
 
   /** Paused and disabled endpoints too: what waits there grows old as well. */

@@ -52,7 +52,7 @@ describe('the log', () => {
     await until(t, () => statSync(file).size > bytes)
   })
 
-  test('stays short, however much is written', async (t) => {
+  test('is moved by the writer itself when it has become too long', async (t) => {
     const { file, store } = await stage(t)
     const event = () => anEvent({ body: new Uint8Array(1 << 20) })
     let largest = 0
@@ -60,7 +60,7 @@ describe('the log', () => {
       await store.append([{ ...anEventAlone(), event: event() }])
       largest = Math.max(largest, statSync(`${file}-wal`).size)
     }
-    // The writer looks at it every 64 batches, and moves it itself when it is longer than 64 MiB.
+    // More than 64 MiB are too long, and it is looked at every 64 batches, each of which adds 1 MiB here.
     assert.ok(largest < 136 << 20, `${largest} bytes`)
   })
 })

@@ -27,7 +27,7 @@ type Scene = Readonly<{
   lookedAt: string[]
 }>
 
-async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}): Promise<Scene> {
+async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}, now?: () => number): Promise<Scene> {
   const folder = await tempFolder()
   const store = await openStoreFile(join(folder.path, 'posthorn.db'))
   const endpoint = anEndpoint({ retry: { ...presets.webhook, maxAgeMs: 7 * dayMs } })
@@ -44,6 +44,7 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}): Promi
     log,
     notices,
     settings: { ...keptForAWeek, ...given },
+    ...(now && { now }),
     lookAt: (endpointIds) => lookedAt.push(...endpointIds),
   })
   t.after(async () => {
@@ -79,6 +80,25 @@ function settled({ leaseEndsAt: _, ...facts }: Claim['delivery'], end: NonNullab
 
 const counts = ({ expired, deliveries, events, keys, replays, skipped }: UpkeepReport) => ({
   ...{ expired, deliveries, events, keys, replays, skipped },
+})
+
+test('a run that is still under way when the next one would begin hurries', async (t) => {
+  let now = 0
+  const { store, time, upkeep } = await scene(t, { everyMs: 5 }, () => now)
+  const old = () => ({ event: anEvent({ receivedAt: time.now - 30 * dayMs }), idempotency: null, deliveries: [] })
+  await store.append(Array.from({ length: 4_000 }, old))
+  const pieces: number[] = []
+  const prune = store.prune.bind(store)
+  store.prune = (request) => {
+    pieces.push(request.limit)
+    now += request.limit / 100
+    return prune(request)
+  }
+  time.now += dayMs
+  assert.equal((await upkeep.run()).events, 4_000)
+  const hurriedFrom = pieces.findIndex((limit) => limit > 64)
+  assert.ok(hurriedFrom > 4, pieces.join(' '))
+  assert.equal(Math.max(...pieces), 500)
 })
 
 test('nothing younger than its rule is deleted, and everything older is', async (t) => {

@@ -1,4 +1,4 @@
-import { mac } from '../../hmac.ts'
+import { hmac } from '../../hmac.ts'
 import { isSigned, missing, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha256', encoding: 'hex' } as const
@@ -8,6 +8,6 @@ const prefix = 'sha256='
 export const verifyGithub: Verify = (source, { headers, body }, now) => {
   const given = headers['x-hub-signature-256']
   if (given === undefined) return missing('x-hub-signature-256')
-  if (!isSigned(source, now, [given], (secret) => [prefix + mac(scheme, secret, body)])) return wrong
+  if (!isSigned(source, now, [given], (secret) => [prefix + hmac(scheme, secret, body)])) return wrong
   return { kind: 'event', eventId: headers['x-github-delivery'] ?? null }
 }

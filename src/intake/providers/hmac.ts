@@ -1,5 +1,5 @@
 import type { HmacScheme } from '../../core/source.ts'
-import { mac } from '../../hmac.ts'
+import { hmac } from '../../hmac.ts'
 import { isSigned, missing, timeProblem, type Verify, wrong } from './verification.ts'
 
 /** A signature of somebody's own making, as the source describes it. */
@@ -15,13 +15,13 @@ export const verifyHmac: Verify = (source, { headers, body }, now) => {
   } as const
   const signature = spelled(given, scheme)
   if (timestampHeader === null) {
-    return isSigned(source, now, [signature], (secret) => [prefix + mac(scheme, secret, body)]) ? event : wrong
+    return isSigned(source, now, [signature], (secret) => [prefix + hmac(scheme, secret, body)]) ? event : wrong
   }
   const timestamp = headerIn(headers, timestampHeader)
   if (timestamp === undefined) return missing(timestampHeader)
   const problem = timeProblem(timestamp, source, now)
   if (problem !== null) return problem
-  const expected = (secret: string) => [prefix + mac(scheme, secret, `${timestamp}.`, body)]
+  const expected = (secret: string) => [prefix + hmac(scheme, secret, `${timestamp}.`, body)]
   return isSigned(source, now, [signature], expected) ? event : wrong
 }
 

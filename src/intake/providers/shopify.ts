@@ -1,4 +1,4 @@
-import { mac } from '../../hmac.ts'
+import { hmac } from '../../hmac.ts'
 import { isSigned, missing, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha256', encoding: 'base64' } as const
@@ -11,6 +11,6 @@ export const verifyShopify: Verify = (source, { headers, body }, now) => {
   const prefix = headers['shopify-hmac-sha256'] === undefined ? 'x-shopify' : 'shopify'
   const given = headers[`${prefix}-hmac-sha256`]
   if (given === undefined) return missing('x-shopify-hmac-sha256')
-  if (!isSigned(source, now, [given], (secret) => [mac(scheme, secret, body)])) return wrong
+  if (!isSigned(source, now, [given], (secret) => [hmac(scheme, secret, body)])) return wrong
   return { kind: 'event', eventId: headers[`${prefix}-webhook-id`] ?? null }
 }

@@ -1,4 +1,4 @@
-import { mac } from '../../hmac.ts'
+import { hmac } from '../../hmac.ts'
 import { isForm, textField } from '../inbound-request.ts'
 import { challengeAnswer, emptyAnswer } from './handshake.ts'
 import { isSigned, missing, timeProblem, type Verify, wrong } from './verification.ts'
@@ -18,7 +18,7 @@ export const verifySlack: Verify = (source, request, now) => {
   if (timestamp === undefined) return missing('x-slack-request-timestamp')
   const problem = timeProblem(timestamp, source, now)
   if (problem !== null) return problem
-  const expected = (secret: string) => [`v0=${mac(scheme, secret, `v0:${timestamp}:`, body)}`]
+  const expected = (secret: string) => [`v0=${hmac(scheme, secret, `v0:${timestamp}:`, body)}`]
   if (!isSigned(source, now, [given], expected)) return wrong
   if (textField(request, 'type') === 'url_verification') return challengeAnswer(textField(request, 'challenge') ?? '')
   return { kind: 'event', eventId: textField(request, 'event_id') }

@@ -1,4 +1,4 @@
-import { mac } from '../../hmac.ts'
+import { hmac } from '../../hmac.ts'
 import { textField } from '../inbound-request.ts'
 import { isSigned, missing, signedUrls, type Verify, wrong } from './verification.ts'
 
@@ -9,7 +9,7 @@ export const verifySquare: Verify = (source, request, now) => {
   const given = request.headers['x-square-hmacsha256-signature']
   if (given === undefined) return missing('x-square-hmacsha256-signature')
   const urls = signedUrls(source, request)
-  const expected = (secret: string) => urls.map((url) => mac(scheme, secret, url, request.body))
+  const expected = (secret: string) => urls.map((url) => hmac(scheme, secret, url, request.body))
   if (!isSigned(source, now, [given], expected)) return wrong
   return { kind: 'event', eventId: textField(request, 'event_id') }
 }

@@ -1,5 +1,5 @@
 import { parseSecret, verifySignature } from '../../core/signature.ts'
-import { standardMac } from '../../hmac.ts'
+import { standardHmac } from '../../hmac.ts'
 import { liveSecrets, missing, timeProblem, type Verify, wrong } from './verification.ts'
 
 /** Standard Webhooks; Svix sends the same under names of its own. */
@@ -16,7 +16,7 @@ export const verifyStandard: Verify = (source, { headers, body }, now) => {
   if (problem !== null) return problem
   const keys = liveSecrets(source, now).flatMap((secret) => parseSecret(secret) ?? [])
   const message = { id, timestamp, signature, body }
-  return verifySignature(standardMac, keys, message, now, source.toleranceMs) === null
+  return verifySignature(standardHmac, keys, message, now, source.toleranceMs) === null
     ? { kind: 'event', eventId: id }
     : wrong
 }

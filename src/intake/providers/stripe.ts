@@ -1,4 +1,4 @@
-import { mac } from '../../hmac.ts'
+import { hmac } from '../../hmac.ts'
 import { textField } from '../inbound-request.ts'
 import { isSigned, malformed, missing, timeProblem, type Verify, wrong } from './verification.ts'
 
@@ -23,6 +23,6 @@ export const verifyStripe: Verify = (source, request, now) => {
   }
   const problem = timeProblem(timestamp, source, now)
   if (problem !== null) return problem
-  if (!isSigned(source, now, given, (secret) => [mac(scheme, secret, `${timestamp}.`, request.body)])) return wrong
+  if (!isSigned(source, now, given, (secret) => [hmac(scheme, secret, `${timestamp}.`, request.body)])) return wrong
   return { kind: 'event', eventId: textField(request, 'id') }
 }

@@ -1,9 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { hash } from 'node:crypto'
-import { isSame } from '../../core/signature.ts'
-import { mac } from '../../hmac.ts'
+import { hmac } from '../../hmac.ts'
 import { formPairs, type InboundRequest, isForm } from '../inbound-request.ts'
-import { isSigned, malformed, missing, signedUrls, type Verify, wrong } from './verification.ts'
+import { isSame, isSigned, malformed, missing, signedUrls, type Verify, wrong } from './verification.ts'
 
 const scheme = { algorithm: 'sha1', encoding: 'base64' } as const
 const bodyHashName = 'bodySHA256'
@@ -20,7 +19,7 @@ export const verifyTwilio: Verify = (source, request, now) => {
   const fields = signedFields(request)
   if (fields === null) return malformed('The body is covered neither by the signature nor by a bodySHA256 in the URL.')
   const urls = [...new Set(signedUrls(source, request).flatMap(portVariants))]
-  const expected = (secret: string) => urls.map((url) => mac(scheme, secret, url, fields))
+  const expected = (secret: string) => urls.map((url) => hmac(scheme, secret, url, fields))
   if (!isSigned(source, now, [given], expected)) return wrong
   return { kind: 'event', eventId: request.headers['i-twilio-idempotency-token'] ?? null }
 }

@@ -53,43 +53,46 @@ export class Append {
     // All keys are looked up before anything is written, so that a conflict leaves nothing to take back.
     const earlier = new Map<string, ArrivalRow>()
     const repeats = arrivals.map((arrival) =>
-      arrival[arrivalAt.key] === null ? null : this.#repeatOf(arrival, earlier),
+      arrival[arrivalAt.idempotencyKey] === null ? null : this.#repeatOf(arrival, earlier),
     )
     const conflicts = repeats.flatMap((repeat, index) => (repeat === 'conflict' ? [index] : []))
     if (conflicts.length > 0) return { conflicts }
     return arrivals.map((arrival, index) => {
       const repeat = repeats[index] as ItemRow | null
       if (repeat !== null) return repeat
-      if (arrival[arrivalAt.key] !== null) this.#keepKey(arrival)
+      if (arrival[arrivalAt.idempotencyKey] !== null) this.#keepKey(arrival)
       return this.#keep(arrival, bodies)
     })
   }
 
   /** The usual case: whether the key is known is found out by writing it. */
   #keepOne(row: ArrivalRow, bodies: ArrayBuffer): Calls['append']['answer'] {
-    if (row[arrivalAt.key] === null || this.#keepKey(row)) return [this.#keep(row, bodies)]
+    if (row[arrivalAt.idempotencyKey] === null || this.#keepKey(row)) return [this.#keep(row, bodies)]
     const repeat = this.#repeatOf(row, new Map())
-    if (repeat === null) throw new Error(`the key of ${row[0]} could be neither written nor found`)
+    if (repeat === null) throw new Error(`the key of ${row[arrivalAt.id]} could be neither written nor found`)
     return repeat === 'conflict' ? { conflicts: [0] } : [repeat]
   }
 
   /** Answers whether it is new, or was used so long ago that it may be used again. */
   #keepKey(row: ArrivalRow): boolean {
-    const { id, receivedAt, scope, key, fingerprint, expiresAt } = arrivalAt
+    const { id, receivedAt, idempotencyScope: scope, idempotencyKey: key, fingerprint, expiresAt } = arrivalAt
     const cells = [row[scope], row[key], row[fingerprint], row[id], deliveriesIn(row), row[expiresAt], row[receivedAt]]
     return this.#insertKey.run(...(cells as Cell[])).changes === 1
   }
 
   /** What the first event with this key was answered, before this call or `earlier` in it; null: this is the first. */
   #repeatOf(row: ArrivalRow, earlier: Map<string, ArrivalRow>): ItemRow | 'conflict' | null {
-    const cells = [row[arrivalAt.scope], row[arrivalAt.key], row[arrivalAt.receivedAt]] as Cell[]
+    const cells = [row[arrivalAt.idempotencyScope], row[arrivalAt.idempotencyKey], row[arrivalAt.receivedAt]] as Cell[]
     const known = this.#knownKey.get(...cells) as unknown as KnownKey | undefined
     const fingerprint = row[arrivalAt.fingerprint]
     if (known !== undefined) return known[0] === fingerprint ? [known[1], known[2]] : 'conflict'
-    const name = `${row[arrivalAt.scope]}\n${row[arrivalAt.key]}`
+    const name = `${row[arrivalAt.idempotencyScope]}\n${row[arrivalAt.idempotencyKey]}`
     const first = earlier.get(name)
     if (first === undefined) earlier.set(name, row)
-    else return first[arrivalAt.fingerprint] === fingerprint ? [first[0] as string, deliveriesIn(first)] : 'conflict'
+    else
+      return first[arrivalAt.fingerprint] === fingerprint
+        ? [first[arrivalAt.id] as string, deliveriesIn(first)]
+        : 'conflict'
     return null
   }
 

@@ -85,8 +85,8 @@ export type ArrivalRow = readonly Cell[]
 export const arrivalAt = {
   id: 0,
   receivedAt: 4,
-  scope: 11,
-  key: 12,
+  idempotencyScope: 11,
+  idempotencyKey: 12,
   fingerprint: 13,
   expiresAt: 14,
   deliveries: 15,

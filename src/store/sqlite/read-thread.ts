@@ -22,8 +22,8 @@ export class ReadThread<Reads extends ReadTable> {
 
   constructor(data: ReaderData) {
     this.#data = data
-    // A thread that keeps the log short runs from the beginning, whether anybody reads or not.
-    if (data.keepsLogShort) this.#worker = this.#start()
+    // A thread that moves the log runs from the beginning, whether anybody reads or not.
+    if (data.movesLog) this.#worker = this.#start()
   }
 
   call<Name extends keyof Reads & string>(name: Name, request: Reads[Name]['request']): Promise<Reads[Name]['answer']> {
@@ -77,7 +77,7 @@ export class ReadThread<Reads extends ReadTable> {
         new PosthornError('store_unavailable', 'The database could not be read; try again.', { cause })
       for (const waiting of this.#waiting.values()) waiting.reject(failure)
       this.#waiting.clear()
-      if (!this.#closed && this.#data.keepsLogShort) setTimeout(() => this.#restart(), restartMs).unref()
+      if (!this.#closed && this.#data.movesLog) setTimeout(() => this.#restart(), restartMs).unref()
     })
     worker.unref()
     return worker

@@ -6,7 +6,7 @@ import { LongReader, type LongReads } from './long-reads.ts'
 import { Reader, type Reads } from './reads.ts'
 
 /** A thread that reads. One of them also moves the log into the database file while the writer goes on. */
-export type ReaderData = Readonly<{ file: string; keepsLogShort: boolean }>
+export type ReaderData = Readonly<{ file: string; movesLog: boolean }>
 
 type AnyReads = Reads & LongReads
 export type ReadMessage = Readonly<{ id: number; name: string; request: unknown }>
@@ -14,15 +14,16 @@ export type ReadAnswer = Readonly<{ id: number; value: unknown }> | Readonly<{ i
 
 /** Little and often: the writer's syncs wait at the disk behind those of a checkpoint. */
 const checkpointEveryMs = 100
+/** 2 MiB in pages of 4 KiB. */
 const checkpointPagesMin = 512
 
-const { file, keepsLogShort } = workerData as ReaderData
+const { file, movesLog } = workerData as ReaderData
 const port = parentPort
 if (port === null) throw new Error('reader.ts runs as a worker thread')
 
 const db = openReader(file)
 const reads = serve(new Reader(db), new LongReader(db, file))
-if (keepsLogShort) moveLog(openReader(file))
+if (movesLog) moveLog(openReader(file))
 
 port.on('message', (message: ReadMessage) => port.postMessage(answer(message)))
 

@@ -83,8 +83,8 @@ class SqliteStore implements Store {
 
   constructor(file: string, writer: WriteThread) {
     this.#writer = writer
-    this.#reader = new ReadThread({ file, keepsLogShort: true })
-    this.#longReader = new ReadThread({ file, keepsLogShort: false })
+    this.#reader = new ReadThread({ file, movesLog: true })
+    this.#longReader = new ReadThread({ file, movesLog: false })
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {

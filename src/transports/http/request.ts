@@ -3,7 +3,7 @@ import type { HttpEndpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
 import { headerProblem, isHeaderText } from '../../core/headers.ts'
 import { parseSecret, signatureHeader } from '../../core/signature.ts'
-import { standardMac } from '../../hmac.ts'
+import { standardHmac } from '../../hmac.ts'
 import type { Parcel } from '../transport.ts'
 
 /** What all requests to an endpoint share, worked out once. */
@@ -65,7 +65,7 @@ export function requestOf(route: UsableRoute, parcel: Parcel): Request {
   if (keys.length > 0) {
     headers.push(
       'webhook-signature',
-      signatureHeader(standardMac, keys, { id: event.id, timestampS, body: event.body }),
+      signatureHeader(standardHmac, keys, { id: event.id, timestampS, body: event.body }),
     )
   }
   headers.push('posthorn-delivery', parcel.deliveryId, 'posthorn-attempt', String(parcel.attempt))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhooks } from '@octokit/webhooks'
 import fc from 'fast-check'
-import { mac } from '../../../src/hmac.ts'
+import { hmac } from '../../../src/hmac.ts'
 import { aRequest, aSource, knowsRotation, refusesEveryFlip, secret, verdict, verified } from './scene.ts'
 
 const source = aSource('github')
@@ -22,7 +22,7 @@ describe('a webhook of GitHub', () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ minLength: 1, unit: 'grapheme' }), async (text) => {
         assert.equal(verdict(source, await signed(text)), 'event')
-        const ours = mac({ algorithm: 'sha256', encoding: 'hex' }, secret, Buffer.from(text))
+        const ours = hmac({ algorithm: 'sha256', encoding: 'hex' }, secret, Buffer.from(text))
         assert.equal(await octokit.verify(text, `sha256=${ours}`), true)
       }),
       { numRuns: 50 },
@@ -35,7 +35,7 @@ describe('a webhook of GitHub', () => {
 
   test('is refused without a signature of SHA-256', async () => {
     assert.equal(verdict(source, aRequest(body, {})), 'signature_missing')
-    const sha1 = mac({ algorithm: 'sha1', encoding: 'hex' }, secret, body)
+    const sha1 = hmac({ algorithm: 'sha1', encoding: 'hex' }, secret, body)
     assert.equal(verdict(source, aRequest(body, { 'x-hub-signature': `sha1=${sha1}` })), 'signature_missing')
     assert.equal(verdict(source, aRequest(body, { 'x-hub-signature-256': `sha1=${sha1}` })), 'signature_wrong')
     assert.equal(verdict(source, aRequest(body, { 'x-hub-signature-256': '' })), 'signature_wrong')
@@ -47,7 +47,7 @@ describe('a webhook of GitHub', () => {
 
   test('of bytes that are no text is verified as bytes', () => {
     const bytes = Buffer.from([0xff, 0xfe, 0x00, 0x80])
-    const signature = `sha256=${mac({ algorithm: 'sha256', encoding: 'hex' }, secret, bytes)}`
+    const signature = `sha256=${hmac({ algorithm: 'sha256', encoding: 'hex' }, secret, bytes)}`
     assert.equal(verdict(source, aRequest(bytes, { 'x-hub-signature-256': signature })), 'event')
     const others = Buffer.from([0xfe, 0xff, 0x00, 0x80])
     assert.equal(verdict(source, aRequest(others, { 'x-hub-signature-256': signature })), 'signature_wrong')

@@ -4,7 +4,7 @@ import '@shopify/shopify-api/adapters/node'
 import { ApiVersion, LogSeverity, shopifyApi } from '@shopify/shopify-api'
 import { createSHA256HMAC, HashFormat } from '@shopify/shopify-api/runtime'
 import fc from 'fast-check'
-import { mac } from '../../../src/hmac.ts'
+import { hmac } from '../../../src/hmac.ts'
 import { aRequest, aSource, knowsRotation, refusesEveryFlip, secret, verdict, verified } from './scene.ts'
 
 const source = aSource('shopify')
@@ -49,7 +49,7 @@ describe('a webhook of Shopify', () => {
         async (text, prefix) => {
           const request = await signed(text, prefix)
           assert.equal(verdict(source, request), 'event')
-          const ours = mac({ algorithm: 'sha256', encoding: 'base64' }, secret, Buffer.from(text))
+          const ours = hmac({ algorithm: 'sha256', encoding: 'base64' }, secret, Buffer.from(text))
           const withOurs = aRequest(text, { ...request.headers, [`${prefix}-hmac-sha256`]: ours })
           assert.equal(await shopifyAccepts(withOurs), true)
         },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isValidSlackRequest } from '@slack/bolt/dist/receivers/verify-request.js'
 import fc from 'fast-check'
-import { mac } from '../../../src/hmac.ts'
+import { hmac } from '../../../src/hmac.ts'
 import {
   aRequest,
   aSource,
@@ -20,7 +20,7 @@ const body = '{"type":"event_callback","event_id":"Ev08MFMKH6","event":{"type":"
 const form = { 'content-type': 'application/x-www-form-urlencoded' }
 
 function signed(text: string, seconds = nowS, headers: Record<string, string> = {}) {
-  const signature = mac({ algorithm: 'sha256', encoding: 'hex' }, secret, `v0:${seconds}:`, text)
+  const signature = hmac({ algorithm: 'sha256', encoding: 'hex' }, secret, `v0:${seconds}:`, text)
   const signing = { 'x-slack-signature': `v0=${signature}`, 'x-slack-request-timestamp': String(seconds) }
   return aRequest(text, { ...signing, ...headers })
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { WebhooksHelper as SquareWebhooks } from 'square'
-import { mac } from '../../../src/hmac.ts'
+import { hmac } from '../../../src/hmac.ts'
 import { aRequest, aSource, knowsRotation, refusesEveryFlip, secret, verdict, verified } from './scene.ts'
 
 const url = 'https://hooks.example/in/main'
@@ -10,7 +10,7 @@ const source = aSource('square', { url })
 const body = '{"merchant_id":"6SSW7HV8K2ST5","type":"payment.created","event_id":"6a8f5f28-54a1","é":"😀"}'
 
 function signed(text: string, notificationUrl = url) {
-  const signature = mac({ algorithm: 'sha256', encoding: 'base64' }, secret, notificationUrl, Buffer.from(text))
+  const signature = hmac({ algorithm: 'sha256', encoding: 'base64' }, secret, notificationUrl, Buffer.from(text))
   return aRequest(text, { 'x-square-hmacsha256-signature': signature })
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import Stripe from 'stripe'
-import { mac } from '../../../src/hmac.ts'
+import { hmac } from '../../../src/hmac.ts'
 import {
   aRequest,
   aSource,
@@ -35,7 +35,7 @@ describe('a webhook of Stripe', () => {
     fc.assert(
       fc.property(fc.json(), (payload) => {
         assert.equal(verdict(source, signed(payload)), 'event')
-        const ours = mac({ algorithm: 'sha256', encoding: 'hex' }, secret, `${nowS}.`, Buffer.from(payload))
+        const ours = hmac({ algorithm: 'sha256', encoding: 'hex' }, secret, `${nowS}.`, Buffer.from(payload))
         webhooks.constructEvent(payload, `t=${nowS},v1=${ours}`, secret)
       }),
       { numRuns: 100 },
@@ -51,7 +51,7 @@ describe('a webhook of Stripe', () => {
   })
 
   test('is accepted when any of its signatures is good', () => {
-    const good = mac({ algorithm: 'sha256', encoding: 'hex' }, secret, `${nowS}.`, body)
+    const good = hmac({ algorithm: 'sha256', encoding: 'hex' }, secret, `${nowS}.`, body)
     const bad = 'f'.repeat(64)
     assert.equal(verdict(source, withHeader(`t=${nowS},v1=${bad},v1=${good},v0=${bad}`)), 'event')
     assert.equal(verdict(source, withHeader(`t=${nowS},v1=${bad},v0=${good}`)), 'signature_wrong')
@@ -59,7 +59,7 @@ describe('a webhook of Stripe', () => {
 
   test('is refused when its header cannot be read', () => {
     assert.equal(verdict(source, aRequest(body, {})), 'signature_missing')
-    const good = mac({ algorithm: 'sha256', encoding: 'hex' }, secret, `${nowS}.`, body)
+    const good = hmac({ algorithm: 'sha256', encoding: 'hex' }, secret, `${nowS}.`, body)
     for (const header of ['', 'x', `t=${nowS}`, `v1=${good}`, `t=${nowS},t=1,v1=${good}`, `t=soon,v1=${good}`]) {
       assert.equal(verdict(source, withHeader(header)), 'malformed', header)
     }
