@@ -251,8 +251,11 @@ export async function checkDatabase(config: Config): Promise<readonly Check[]> {
   const { path } = config.database
   const place = await checkDatabasePlace(path, config.encryptionKey !== null)
   if (!existsSync(path)) return [...place, ok('database', `there is none yet at ${path}; start makes it`)]
+  let advice = 'put a backup in its place, or name another with --database'
   try {
     const { from, to, applied } = await migrateFile(path, { dryRun: true })
+    // It is whole: nobody should replace it for want of its key.
+    advice = `the database is whole: bring the key that belongs to it, as ${path}.key or by POSTHORN_ENCRYPTION_KEY`
     checkKey(path, config.encryptionKey)
     const schema =
       applied.length === 0
@@ -265,7 +268,7 @@ export async function checkDatabase(config: Config): Promise<readonly Check[]> {
     return [...place, schema]
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
-    return [...place, fail('database', found, 'put a backup in its place, or name another with --database')]
+    return [...place, fail('database', found, advice)]
   }
 }
 

@@ -1,11 +1,11 @@
 // Inbound webhooks: GitHub's pushes are verified, kept, and processed by a handler that is tried again when it fails.
 //
 //   npm start -- --handlers examples/inbound-github/handlers.ts        Posthorn, with the handlers in it
-//   bin/posthorn sources create github-main --provider github --secret it-is-a-secret-to-everybody \
-//     --key '{$.repository.full_name}'                                 what GitHub may call: POST /in/github-main
+//   bin/posthorn sources create github-example --provider github --secret it-is-a-secret-to-everybody \
+//     --key '{$.repository.full_name}'                                 what GitHub may call: POST /in/github-example
 //   npm run example inbound-github                                     plays GitHub: signs webhooks and sends them
 //
-// In earnest GitHub does the last step: set the webhook's address to https://<your host>/in/github-main, its content
+// In earnest GitHub does the last step: set the webhook's address to https://<your host>/in/github-example, its content
 // type to application/json, and its secret to the source's.
 import { createHmac, randomUUID } from 'node:crypto'
 
@@ -34,7 +34,7 @@ await send('push', push, randomUUID(), 'a-wrong-secret')
 
 async function send(event: string, payload: unknown, delivery: string = randomUUID(), secret: string = GITHUB_SECRET) {
   const body = JSON.stringify(payload)
-  const response = await fetch(`${POSTHORN_URL}/in/github-main`, {
+  const response = await fetch(`${POSTHORN_URL}/in/github-example`, {
     method: 'POST',
     body,
     headers: {
@@ -46,4 +46,6 @@ async function send(event: string, payload: unknown, delivery: string = randomUU
     },
   })
   console.log(`github: ${event} was answered ${response.status} ${await response.text()}`)
+  const isExpected = secret === GITHUB_SECRET ? response.ok : response.status === 401
+  if (!isExpected) throw new Error('Posthorn should not have answered so: is this its source github-example?')
 }

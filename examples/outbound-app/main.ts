@@ -23,7 +23,9 @@ const hookUrl = `${await listen(customer, CUSTOMER_PORT)}/hooks`
 console.log(`customer: listens on ${hookUrl}`)
 
 secret = await subscribe(posthorn, hookUrl)
-console.log(`shop: listens on ${await listen(openShop(posthorn), SHOP_PORT)}`)
+const shopUrl = await listen(openShop(posthorn), SHOP_PORT)
+console.log(`shop: listens on ${shopUrl}`)
+console.log(`order something: curl -X POST ${shopUrl}/orders -d '{"item":"horn","price":12.50}'`)
 
 async function listen(server: Server, port: string): Promise<string> {
   server.listen(Number(port), '127.0.0.1')

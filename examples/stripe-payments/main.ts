@@ -1,7 +1,7 @@
 // Payments: Stripe's events are verified, kept, and booked once each, by handlers that say what their errors mean.
 // Posthorn runs inside of this process, as a library, and serves /in/stripe for Stripe to call.
 //
-//   npm run example stripe-payments                    the application
+//   npm run example stripe-payments                    the application; it listens on port 4800, or on PORT
 //   npm run example stripe-payments/stripe.ts          plays Stripe, in another terminal
 //   bin/posthorn dlq list                              what was refused: the payment in a currency we do not have
 //

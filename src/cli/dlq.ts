@@ -28,7 +28,11 @@ export function addDlq(program: Command, terminal: Terminal): void {
     .command('replay')
     .description('bring dead letters back: a job that goes on by itself, see posthorn replays')
   withFormat(withJobFlags(withIds(withDeadLetterFlags(replay)))).action((flags: DeadLetterFlags & JobFlags) =>
-    startReplay(terminal, { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter' }, flags),
+    startReplay(
+      terminal,
+      { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter', endpoint: flags.endpoint },
+      flags,
+    ),
   )
 
   const discard = dlq

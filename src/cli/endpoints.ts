@@ -177,8 +177,8 @@ function addRecover(endpoints: Command, { terminal }: Deps): void {
         .default('failed'),
     )
   withFormat(withJobFlags(recover)).action((id: string, flags: JobFlags & { since: string; only: string }) => {
-    const job = { path: `${pathOf(id)}/recover`, body: { since: flags.since, only: flags.only }, what: 'delivery' }
-    return startReplay(terminal, job, flags)
+    const body = { since: flags.since, only: flags.only }
+    return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery', endpoint: id }, flags)
   })
 }
 

@@ -33,7 +33,8 @@ export type JobFlags = Readonly<{
   output: Format
 }>
 
-type Job = Readonly<{ path: string; body: Row; what: string }>
+/** `endpoint`: the one that it is about; undefined: it may be about all. */
+type Job = Readonly<{ path: string; body: Row; what: string; endpoint: string | undefined }>
 
 const lookEveryMs = 250
 
@@ -86,7 +87,8 @@ export function withJobFlags(command: Command): Command {
 }
 
 /** Says what would come back, asks, starts the job, and follows it if that is wanted. */
-export async function startReplay(terminal: Terminal, { path, body, what }: Job, flags: JobFlags): Promise<void> {
+export async function startReplay(terminal: Terminal, job: Job, flags: JobFlags): Promise<void> {
+  const { path, body, what, endpoint } = job
   const client = clientOf(terminal)
   const preview = rowOf(await client.post(path, { ...body, dryRun: true }))
   if (flags.dryRun) return printPreview(terminal, flags.output, preview, what, 'would be brought back')
@@ -97,12 +99,27 @@ export async function startReplay(terminal: Terminal, { path, body, what }: Job,
     throw new CommandFailed('nothing was brought back')
   }
   const { rate, note } = flags
-  const job = { ...body, ...(rate !== undefined && { rate }), ...(note !== undefined && { note }) }
-  const replay = rowOf(await client.post(path, job))
+  const wish = { ...body, ...(rate !== undefined && { rate }), ...(note !== undefined && { note }) }
+  const replay = rowOf(await client.post(path, wish))
+  await tellOfBreakers(terminal, endpoint)
   if (flags.follow) return followReplay(terminal, replay, flags.output)
   if (flags.output !== 'table') return printItem(terminal, flags.output, replay)
   terminal.print(textOf(replay.id))
   terminal.say(`see posthorn replays show ${textOf(replay.id)} --follow`)
+}
+
+/** What is brought back to an endpoint that is taken to be down waits there, which nobody expects who has just mended it. */
+async function tellOfBreakers(terminal: Terminal, endpoint: string | undefined): Promise<void> {
+  const open = rowsOf(rowOf(await clientOf(terminal).get('/v1/breakers?state=open')).items)
+  const [first, ...others] = open
+    .map(({ endpointId }) => textOf(endpointId))
+    .filter((id) => endpoint === undefined || id === endpoint)
+  if (first === undefined) return
+  const which =
+    others.length === 0 ? `the breaker of ${first} is` : `the breakers of ${others.length + 1} endpoints are`
+  terminal.say(
+    `${which} open: what is brought back there waits for the next probe; posthorn breakers reset ${first} lets it go now`,
+  )
 }
 
 /** What a dry run found: how many go to stderr, a few of them to stdout. */

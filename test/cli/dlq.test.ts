@@ -34,6 +34,21 @@ const delivered = (type: string) =>
   server.json<Delivery[]>(['deliveries', 'list', '--type', type, '--status', 'delivered'])
 
 describe('posthorn dlq', () => {
+  test('says that what it brings back waits, where the breaker is open', async (t) => {
+    const sink = await sinkFor(t, '503x5,200')
+    const retry = { strategy: 'schedule', delays: ['1ms'], jitter: 0, maxAttempts: 5 }
+    const create = ['endpoints', 'create', sink.url, '--types', 'down.one', '--retry', JSON.stringify(retry)]
+    const { id } = await server.json<{ id: string }>(create)
+    await server.cli(['send', 'down.one', '1', '--wait'])
+    const replay = await server.cli(['dlq', 'replay', '--endpoint', id, '--yes', '--follow'])
+    assert.equal(replay.code, 0, replay.stderr)
+    assert.match(replay.stderr, new RegExp(`the breaker of ${id} is open: .*posthorn breakers reset ${id}`))
+    await server.cli(['breakers', 'reset', id])
+    const other = await withDeadLetters(t, 1)
+    const quiet = await server.cli(['dlq', 'replay', '--endpoint', other.endpoint, '--yes'])
+    assert.doesNotMatch(quiet.stderr, /breaker/)
+  })
+
   test('lists dead letters, one by one and by error, and shows one with its attempts', async (t) => {
     const { type, dead } = await withDeadLetters(t, 2)
     const table = await server.cli(['dlq', 'list', '--type', type])

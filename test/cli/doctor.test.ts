@@ -73,6 +73,7 @@ describe('posthorn doctor', () => {
     assert.equal(code, 1)
     assert.equal(of(found, 'encryption key')?.status, 'fail')
     assert.equal(of(found, 'database')?.status, 'fail')
+    assert.match(of(found, 'database')?.advice ?? '', /is whole: bring the key/)
     assert.equal(of(found, 'file rights')?.advice, `chmod 600 ${file}`)
     const wrong = await examine(cwd, { POSTHORN_CONCURRENCY: 'many' })
     assert.equal(wrong.code, 1)

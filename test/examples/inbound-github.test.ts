@@ -13,7 +13,7 @@ test('examples/inbound-github verifies, deploys once, tries again and refuses wh
   const server = start(['start', '--port', '0', '--handlers', handlers], { cwd: folderFor(t), env })
   t.after(() => server.stop('SIGKILL'))
   const url = await addressIn(server, /^Posthorn listens on/)
-  const create = ['sources', 'create', 'github-main', '--provider', 'github', '--secret', secret]
+  const create = ['sources', 'create', 'github-example', '--provider', 'github', '--secret', secret]
   const made = await posthorn([...create, '--key', '{$.repository.full_name}'], { env: { POSTHORN_URL: url } })
   assert.equal(made.code, 0, made.stderr)
 
@@ -34,7 +34,7 @@ test('examples/inbound-github verifies, deploys once, tries again and refuses wh
 test('examples/inbound-github says how to run it', () => {
   const text = introductionOf('inbound-github')
   assert.match(text, /npm start -- --handlers examples\/inbound-github\/handlers\.ts/)
-  assert.match(text, /bin\/posthorn sources create github-main --provider github/)
+  assert.match(text, /bin\/posthorn sources create github-example --provider github/)
 })
 
 type DeadLetter = Readonly<{ type: string; reason: string; lastError: string }>
