@@ -27,7 +27,7 @@ export const prune: Figure = {
     const { folder, file } = await prepare(bench, { parkedUrl: await closedPort(), parked: old })
     makeOld(file)
     // Upkeep begins by itself, when the runs without it are over.
-    const afterS = bench.quick ? 45 : 240
+    const afterS = bench.quick ? 45 : 120
     const env = { POSTHORN_UPKEEP_AFTER: `${afterS}s` }
     const posthorn = await Posthorn.start(bench.rig, { folder, title: 'posthorn', env })
     await healthyRun(bench, posthorn, 2)

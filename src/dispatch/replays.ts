@@ -8,6 +8,7 @@ import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
 import type { DeliveryRecord, Store } from '../store/store.ts'
 import type { Catalogue } from './catalogue.ts'
+import { chunkMaxOf, type Gait, gaitOf } from './replay-gait.ts'
 
 /** What the dispatcher does for a replay. */
 export interface ReplayTarget {
@@ -49,18 +50,10 @@ type Job = {
   /** How long the next step may be put off because endpoints still have what the last one brought. */
   patientUntil: number
   endpointIds: readonly string[]
+  lastStepMs: number
   toldAt: number
 }
 
-type Gait = Readonly<{
-  /** Deliveries of one step: a transaction that others' commits wait for. */
-  chunkMax: number
-  /** After a step the store belongs to the others for this many times as long as the step took. */
-  restFactor: number
-}>
-const unrated: Gait = { chunkMax: 40, restFactor: 8 }
-/** A rate is a person's word for how much the others shall notice. */
-const rated: Gait = { chunkMax: 200, restFactor: 2 }
 const stepsPerSecond = 10
 /** Without a rate, the next step waits for the endpoints to take what is there, but not for a slow one for ever. */
 const patienceMs = 200
@@ -85,7 +78,8 @@ export class ReplayRunner {
   readonly #parts: ReplayParts
   /** Jobs that run, the one that was stepped longest ago first. */
   readonly #jobs = new Map<string, Job>()
-  #restUntil = 0
+  /** When jobs of a gait may make their next step: those with a rate do not rest for those without. */
+  readonly #restUntil = new Map<Gait, number>()
   #wake: () => void = () => {}
   #stopped = false
   #running: Promise<void> = Promise.resolve()
@@ -186,7 +180,7 @@ export class ReplayRunner {
   #take(replay: Replay): void {
     const now = this.#parts.clock.steady()
     const { id } = replay
-    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], toldAt: now })
+    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], lastStepMs: 0, toldAt: now })
     this.#wake()
   }
 
@@ -194,7 +188,7 @@ export class ReplayRunner {
     while (!this.#stopped) {
       const now = this.#parts.clock.steady()
       const job = this.#next(now)
-      const at = job === null ? null : Math.max(job.dueAt, this.#restUntil)
+      const at = job === null ? null : this.#dueAt(job)
       if (job === null || at === null || at > now) await this.#sleep((at ?? now + timerMsMax) - now)
       else await this.#step(job, now)
     }
@@ -204,10 +198,14 @@ export class ReplayRunner {
   #next(now: number): Job | null {
     let next: Job | null = null
     for (const job of this.#jobs.values()) {
-      if (job.dueAt <= now) return job
-      if (next === null || job.dueAt < next.dueAt) next = job
+      if (this.#dueAt(job) <= now) return job
+      if (next === null || this.#dueAt(job) < this.#dueAt(next)) next = job
     }
     return next
+  }
+
+  #dueAt({ dueAt, replay }: Job): number {
+    return Math.max(dueAt, this.#restUntil.get(gaitOf(replay)) ?? 0)
   }
 
   async #step(job: Job, now: number): Promise<void> {
@@ -224,7 +222,7 @@ export class ReplayRunner {
     this.#jobs.delete(job.id)
     this.#jobs.set(job.id, job)
     try {
-      const { replay, endpointIds } = await store.stepReplay(this.#stepOf(job.replay, now))
+      const { replay, endpointIds } = await store.stepReplay(this.#stepOf(job, now))
       target.lookAt(endpointIds)
       this.#stepped(job, replay, endpointIds, now)
     } catch (err) {
@@ -232,8 +230,9 @@ export class ReplayRunner {
       job.dueAt = clock.steady() + afterFailureMs
     }
     const ended = clock.steady()
-    const { restFactor } = job.replay.rate === null ? unrated : rated
-    this.#restUntil = ended + Math.max(1, restFactor * (ended - now))
+    const gait = gaitOf(job.replay)
+    job.lastStepMs = ended - now
+    this.#restUntil.set(gait, ended + Math.max(1, gait.restFactor * job.lastStepMs))
   }
 
   #stepped(job: Job, replay: Replay | null, endpointIds: readonly string[], beganAt: number): void {
@@ -255,9 +254,10 @@ export class ReplayRunner {
     this.#tell(replay)
   }
 
-  #stepOf({ id, rate, selection }: Replay, now: number): ReplayStep {
-    const limit =
-      rate === null ? unrated.chunkMax : Math.min(rated.chunkMax, Math.max(1, Math.ceil(rate / stepsPerSecond)))
+  #stepOf({ replay, lastStepMs }: Job, now: number): ReplayStep {
+    const { id, rate, selection } = replay
+    const chunkMax = chunkMaxOf(replay, lastStepMs)
+    const limit = rate === null ? chunkMax : Math.min(chunkMax, Math.max(1, Math.ceil(rate / stepsPerSecond)))
     const endpoint = isRecovery(selection) ? this.#parts.catalogue.get(selection.endpointId) : null
     if (endpoint === null) return { id, limit, now, recover: null, newIds: [] }
     const { types, tenant, ordering } = endpoint

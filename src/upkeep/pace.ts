@@ -12,14 +12,21 @@ export type PaceSettings = Readonly<{
   rest?: (ms: number, signal: AbortSignal) => Promise<void>
 }>
 
+/** What a piece came to; what only looked says nothing of how long writing takes. */
+export type PieceEnd = 'wrote' | 'looked' | 'done'
+
 type Gait = Readonly<{
-  /** So much longer than the quickest a piece may take: others' writes wait in line for that long, beside the disk. */
+  /**
+   * So much longer than the quickest a piece may take: others' writes wait in line for that long, beside the disk. Where
+   * the disk itself is slow it may be more, in proportion: there every piece costs others its sync.
+   */
   pieceMs: number
   /** For every millisecond of work, so many of rest. */
   restFactor: number
 }>
 const gentle: Gait = { pieceMs: 0.4, restFactor: 12 }
 const hurried: Gait = { pieceMs: 5, restFactor: 1 }
+const pieceShareOfSync = 0.25
 const restMsMax = 2_000
 
 /**
@@ -42,14 +49,15 @@ export class Pace {
   }
 
   /** Runs pieces until one answers that it was the last, or until it is stopped. */
-  async work(piece: (limit: number) => Promise<'more' | 'done'>): Promise<void> {
+  async work(piece: (limit: number) => Promise<PieceEnd>): Promise<void> {
     const { hurriesAt, stopping, now, rest } = this.#settings
     while (!stopping.aborted) {
       const startedAt = now()
-      if ((await piece(this.#limit)) === 'done') return
+      const end = await piece(this.#limit)
+      if (end === 'done') return
       const endedAt = now()
       const gait = endedAt < hurriesAt ? gentle : hurried
-      this.#learn(endedAt - startedAt, gait)
+      if (end === 'wrote') this.#learn(endedAt - startedAt, gait)
       await rest(Math.min(restMsMax, (endedAt - startedAt) * gait.restFactor), stopping)
     }
   }
@@ -58,8 +66,9 @@ export class Pace {
     const { limitMin, limitMax } = this.#settings
     this.#quickestMs = Math.min(this.#quickestMs, tookMs)
     const ownMs = tookMs - this.#quickestMs
-    if (ownMs > pieceMs) this.#limit = Math.max(limitMin, Math.floor(this.#limit / 2))
-    else if (ownMs < pieceMs / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
+    const wantedMs = Math.max(pieceMs, this.#quickestMs * pieceShareOfSync)
+    if (ownMs > wantedMs) this.#limit = Math.max(limitMin, Math.floor(this.#limit / 2))
+    else if (ownMs < wantedMs / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
   }
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
 import type { KeyPlace, PrunedKeys, Retention } from '../store/upkeep-store.ts'
-import { Pace } from './pace.ts'
+import { Pace, type PieceEnd } from './pace.ts'
 
 export type UpkeepParts = Readonly<{
   store: Pick<Store, 'expire' | 'prune' | 'pruneKeys' | 'pruneReplays' | 'shrink' | 'stats'>
@@ -184,7 +184,7 @@ export class Upkeep {
       if (expired.deliveries.length > 0) lookAt([endpointId])
       count += expired.deliveries.length
       after = expired.after
-      return after === null ? 'done' : 'more'
+      return after === null ? 'done' : wroteIf(expired.deliveries.length > 0)
     })
     return count
   }
@@ -204,7 +204,7 @@ export class Upkeep {
       counts.events += pruned.events
       after = pruned.after
       const isYoung = pruned.youngestAt !== null && pruned.youngestAt > tooYoungAt
-      return after === null || (isYoung && !full) ? 'done' : 'more'
+      return after === null || (isYoung && !full) ? 'done' : wroteIf(pruned.deliveries + pruned.events > 0)
     })
   }
 
@@ -215,12 +215,12 @@ export class Upkeep {
       const pruned: PrunedKeys = await store.pruneKeys({ now, limit, after })
       counts.keys += pruned.keys
       after = pruned.after
-      return after === null ? 'done' : 'more'
+      return after === null ? 'done' : wroteIf(pruned.keys > 0)
     })
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
       const replays = await store.pruneReplays(now - settings.replayMs, limit)
       counts.replays += replays
-      return replays < limit ? 'done' : 'more'
+      return replays < limit ? 'done' : 'wrote'
     })
   }
 
@@ -238,7 +238,11 @@ export class Upkeep {
       left = await store.shrink(limit)
       if (before === Number.POSITIVE_INFINITY) pagesToKeep = (left + limit) * keptShare
       counts.pagesFreed += Math.min(limit, before - left)
-      return left <= pagesToKeep || left >= before ? 'done' : 'more'
+      return left <= pagesToKeep || left >= before ? 'done' : 'wrote'
     })
   }
+}
+
+function wroteIf(wrote: boolean): PieceEnd {
+  return wrote ? 'wrote' : 'looked'
 }

@@ -226,6 +226,23 @@ for (const { rate, factor } of [
   })
 }
 
+test('after a slow step the next one does more, and a job with a rate does not rest for one without', async (t) => {
+  const { bench } = await withDeadLetters(t, 900)
+  const release = bench.watched.hold('stepReplay')
+  const unrated = await start(bench)
+  await bench.pass(100)
+  release()
+  await bench.quiet()
+  const [some] = await bench.deliveries()
+  const selection = { kind: 'deliveries', filter: { ids: [some!.delivery.id] } } as const
+  const rated = await start(bench, { rate: 100, selection })
+  await bench.pass(20, 10)
+  assert.equal((await now(bench, rated.id)).status, 'finished')
+  assert.equal((await now(bench, unrated.id)).replayed, 40)
+  while ((await now(bench, unrated.id)).replayed === 40) await bench.pass(10)
+  assert.ok((await now(bench, unrated.id)).replayed >= 239, 'the second step was no larger than the first')
+})
+
 test('a step that the store refuses is made again later', async (t) => {
   const { bench } = await withDeadLetters(t, 3)
   bench.watched.refuse('stepReplay')

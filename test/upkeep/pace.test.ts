@@ -21,7 +21,7 @@ async function run(rows: number, perMs: number, { syncMs = 0, hurriesAt = Number
     pieces.push(limit)
     left -= limit
     now += syncMs + limit / perMs
-    return left > 0 ? 'more' : 'done'
+    return left > 0 ? 'wrote' : 'done'
   })
   return { pieces, rests, workedMs: now }
 }
@@ -43,6 +43,29 @@ test('pieces shrink when they are slow, and never below the limit', async () => 
 test('a slow sync of the disk, which every write has to wait for, makes the pieces no smaller', async () => {
   const { pieces } = await run(20_000, 10_000, { syncMs: 25 })
   assert.equal(Math.max(...pieces), 500)
+})
+
+test('where the disk is slow, a piece may take a quarter of what its sync takes', async () => {
+  const { pieces } = await run(20_000, 100, { syncMs: 20 })
+  assert.equal(Math.max(...pieces), 500)
+})
+
+test('pieces that only look say nothing of how long writing takes', async () => {
+  let now = 0
+  const pace = new Pace({
+    ...{ limitMin: 32, limitMax: 500, hurriesAt: Number.POSITIVE_INFINITY },
+    stopping: new AbortController().signal,
+    now: () => now,
+    rest: async () => {},
+  })
+  const limits: number[] = []
+  await pace.work(async (limit) => {
+    limits.push(limit)
+    const wrote = limits.length > 5
+    now += wrote ? 20 : 0.1
+    return limits.length === 12 ? 'done' : wrote ? 'wrote' : 'looked'
+  })
+  assert.deepEqual(limits, [32, 32, 32, 32, 32, 32, 64, 128, 256, 500, 500, 500])
 })
 
 test('every piece but the last is followed by a rest twelve times as long, at most two seconds', async () => {
@@ -68,7 +91,7 @@ test('it ends between two pieces when it is stopped', async () => {
   await pace.work(async () => {
     pieces += 1
     if (pieces === 3) stopping.abort()
-    return 'more'
+    return 'wrote'
   })
   assert.equal(pieces, 3)
 })
