@@ -100,8 +100,9 @@ export async function startReplay(terminal: Terminal, job: Job, flags: JobFlags)
   }
   const { rate, note } = flags
   const wish = { ...body, ...(rate !== undefined && { rate }), ...(note !== undefined && { note }) }
-  const replay = rowOf(await client.post(path, wish))
+  // Before there is a job: whatever goes wrong here, no id of one is lost.
   await tellOfBreakers(terminal, endpoint)
+  const replay = rowOf(await client.post(path, wish))
   if (flags.follow) return followReplay(terminal, replay, flags.output)
   if (flags.output !== 'table') return printItem(terminal, flags.output, replay)
   terminal.print(textOf(replay.id))
