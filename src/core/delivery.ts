@@ -35,6 +35,9 @@ export type DeadLetter = DeliveryFacts & Readonly<{ status: 'dead_letter'; reaso
 export type Delivery = Pending | Processing | Delivered | Failed | DeadLetter
 export type Settled = Delivered | Failed | DeadLetter
 
+export const statusClasses = ['2xx', '3xx', '4xx', '5xx'] as const
+export type StatusClass = (typeof statusClasses)[number]
+
 /** Which deliveries are meant: all conditions hold. */
 export type DeliveryFilter = Readonly<{
   tenant?: string
@@ -42,7 +45,12 @@ export type DeliveryFilter = Readonly<{
   statuses?: readonly DeliveryStatus[]
   endpointId?: string
   eventId?: string
+  /** The key of its event. */
+  key?: string
+  /** The type of its event, or a pattern of types (core/routing). */
   type?: string
+  /** The HTTP status of its last attempt is in one of these classes. */
+  statusClasses?: readonly StatusClass[]
   reason?: Reason
   /** None of these. */
   exceptReasons?: readonly Reason[]

@@ -88,6 +88,7 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   // ── The record ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   getEvent(id: string): Promise<Event | null>
+  /** Newest first. */
   listEvents(query: EventQuery): Promise<Page<EventSummary>>
   getDelivery(id: string): Promise<DeliveryRecord | null>
   /** The newest 500, oldest first. */
@@ -211,6 +212,7 @@ export type Condition = Readonly<{
   failingSince: number | null
 }>
 
+/** With a `next` there may be more, however few items there are: a page looks at a bounded number of rows. */
 export type Page<T> = Readonly<{ items: readonly T[]; next: string | null }>
 
 export type EventSummary = Readonly<Omit<Event, 'body' | 'dataOffset'> & { size: number; deliveries: number }>
@@ -220,6 +222,8 @@ export type DeliveryRecord = Readonly<{ delivery: Delivery; type: string; tenant
 
 export type EventQuery = Readonly<{
   tenant?: string
+  key?: string
+  /** A type, or a pattern of types. */
   type?: string
   /** receivedAt >= from, < to. */
   from?: number

@@ -25,7 +25,8 @@ migrate(db, ':memory:', { dryRun: false })
 function noting(statements: string[]): DatabaseSync {
   return new Proxy(db, {
     get(target, name) {
-      if (name !== 'prepare') return Reflect.get(target, name)
+      const member = Reflect.get(target, name)
+      if (name !== 'prepare') return typeof member === 'function' ? member.bind(target) : member
       return (sql: string) => {
         statements.push(sql)
         return target.prepare(sql)
@@ -211,7 +212,8 @@ describe('query plans of steps and walks', () => {
   const walked = (filter: DeliveryFilter): string => {
     const statements: string[] = []
     const bounds = { span: { after: 0, last: 9 }, limit: 1, looksMax: 1 }
-    walkMatching(new Statements(noting(statements)), matching(replayable(filter)), bounds)
+    const noted = new Statements(noting(statements))
+    walkMatching(noted, matching(replayable(filter), noted), bounds)
     return statements.map(planOf).join('\n')
   }
 

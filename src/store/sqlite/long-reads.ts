@@ -41,11 +41,16 @@ export class LongReader {
   }
 
   countDeliveries({ filter, max }: { filter: DeliveryFilter; max: number }): number {
-    return countMatching(this.#statements, matching(filter), { after: 0, last: Number.MAX_SAFE_INTEGER }, max)
+    return countMatching(
+      this.#statements,
+      matching(filter, this.#statements),
+      { after: 0, last: Number.MAX_SAFE_INTEGER },
+      max,
+    )
   }
 
   groupDeadLetters({ filter, limit }: { filter: DeliveryFilter; limit: number }): readonly ErrorGroup[] {
-    return groupErrors(this.#statements, matching(deadOnly(filter)), limit)
+    return groupErrors(this.#statements, matching(deadOnly(filter), this.#statements), limit)
   }
 
   /**
@@ -53,7 +58,7 @@ export class LongReader {
    * search goes on from there, and begins anew before it says that there is nothing.
    */
   findDead({ filter, limit, settledBy }: DeadQuery): readonly Found[] {
-    const { ways, rest } = matching(deadOnly(filter))
+    const { ways, rest } = matching(deadOnly(filter), this.#statements)
     const dead: Matching = { ways, rest: [...rest, ['d.settled_at <= ?', settledBy]] }
     const asked = JSON.stringify(filter)
     const after = this.#searched?.asked === asked ? this.#searched.after : 0
@@ -76,7 +81,10 @@ export class LongReader {
     const lastNo = this.#lastNo('deliveries')
     const filter = selected(selection, tenant)
     const span = { after: 0, last: lastNo }
-    return { matched: countMatching(this.#statements, matching(filter), span, Number.MAX_SAFE_INTEGER), lastNo }
+    return {
+      matched: countMatching(this.#statements, matching(filter, this.#statements), span, Number.MAX_SAFE_INTEGER),
+      lastNo,
+    }
   }
 
   stats(): StoreStats {

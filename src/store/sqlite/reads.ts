@@ -5,7 +5,7 @@ import { numberOf } from '../../core/id.ts'
 import type { Replay } from '../../core/replay.ts'
 import type { ReplayQuery } from '../replay-store.ts'
 import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page, Upcoming } from '../store.ts'
-import { all, type Condition, firstNumberSince, matching, newestKeys } from './matching.ts'
+import { all, type Condition, type Matching, matching, matchingEvents, newestKeys } from './matching.ts'
 import { replayColumns, toReplay } from './replay-rows.ts'
 import {
   attemptColumns,
@@ -34,10 +34,16 @@ export type Reads = {
 }
 
 const attemptsMax = 500
+/** Others' reads wait for no longer than it takes to look at this many rows. */
+const looksPerPieceMax = 10_000
 
 const recordSql = `
   SELECT ${deliveryColumns}, e.id, p.id, e.type, e.tenant, e.key FROM deliveries d
   JOIN events e ON e.no = d.event_no JOIN endpoints p ON p.no = d.endpoint_no WHERE d.no = ?`
+
+const summarySql = `
+  SELECT e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.request, e.size,
+    (SELECT count(*) FROM deliveries d WHERE d.event_no = e.no) FROM events e WHERE e.no = ?`
 
 const aheadSql = `
   SELECT ${deliveryColumns}, ${eventColumns} FROM deliveries d INDEXED BY deliveries_lane
@@ -61,16 +67,8 @@ export class Reader {
   }
 
   listEvents(query: EventQuery): Page<EventSummary> {
-    const where: Condition[] = []
-    if (query.tenant !== undefined) where.push(['e.tenant = ?', query.tenant])
-    if (query.type !== undefined) where.push(['e.type = ?', query.type])
-    if (query.from !== undefined)
-      where.push(['e.received_at >= ?', query.from], ['e.no >= ?', firstNumberSince(query.from)])
-    if (query.to !== undefined) where.push(['e.received_at < ?', query.to])
-    const select = `
-      SELECT e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.request, e.size,
-        (SELECT count(*) FROM deliveries d WHERE d.event_no = e.no), e.no FROM events e`
-    return this.#page(select, 'e.no', where, query, toSummary)
+    const { limit: _, cursor: __, ...filter } = query
+    return this.#found(matchingEvents(filter), 'e.no', query, summarySql, toSummary)
   }
 
   getDelivery(id: string): DeliveryRecord | null {
@@ -87,12 +85,13 @@ export class Reader {
   }
 
   listDeliveries({ limit, cursor, ...filter }: DeliveryQuery): Page<DeliveryRecord> {
-    const before = cursor === undefined ? null : Number(cursor)
-    const keys = newestKeys(this.#statements, matching(filter), { before, limit: limit + 1 })
-    const shown = keys.slice(0, limit)
-    // One that was deleted between the two reads is left out.
-    const rows = shown.flatMap((no) => this.#statements.rows(recordSql, [no]))
-    return { items: rows.map(toRecord), next: keys.length > limit ? String(shown.at(-1)) : null }
+    return this.#found(
+      matching(filter, this.#statements),
+      'd.no',
+      { limit, ...(cursor !== undefined && { cursor }) },
+      recordSql,
+      toRecord,
+    )
   }
 
   getReplay(id: string): Replay | null {
@@ -120,6 +119,27 @@ export class Reader {
       found.push({ delivery, event })
     }
     return found
+  }
+
+  /**
+   * A piece of a page, newest first; the cursor is the row key up to which was looked. It looks at a bounded number of
+   * rows, so it may hold fewer than `limit`, or none, and not be the last.
+   */
+  #found<T>(
+    found: Matching,
+    rowKey: string,
+    { limit, cursor }: { limit: number; cursor?: string },
+    sql: string,
+    convert: (row: readonly Cell[]) => T,
+  ): Page<T> {
+    const before = cursor === undefined ? null : Number(cursor)
+    const bounds = { before, limit: limit + 1, looksMax: Math.max(looksPerPieceMax, limit + 1), rowKey }
+    const { keys, doneNo, exhausted } = newestKeys(this.#statements, found, bounds)
+    const shown = keys.slice(0, limit)
+    // One that was deleted between the two reads is left out.
+    const items = shown.flatMap((no) => this.#statements.rows(sql, [no])).map(convert)
+    if (keys.length > limit) return { items, next: String(shown.at(-1)) }
+    return { items, next: exhausted ? null : String(doneNo) }
   }
 
   /** Newest first; the cursor is the row key of the last item. */

@@ -88,7 +88,11 @@ export class Replays {
     const { selection, tenant } = replay
     if (isRecovery(selection)) return this.#recover(replay, selection, span, step)
     const bounds = { span, limit: step.limit, looksMax: looksPerStepMax }
-    const { keys, doneNo, exhausted } = walkMatching(this.#statements, matching(selected(selection, tenant)), bounds)
+    const { keys, doneNo, exhausted } = walkMatching(
+      this.#statements,
+      matching(selected(selection, tenant), this.#statements),
+      bounds,
+    )
     const woken = new Set<string>()
     let failed = 0
     for (const no of keys) if (!this.#again(no, step.now, woken)) failed += 1

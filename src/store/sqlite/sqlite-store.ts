@@ -47,6 +47,7 @@ import { packArrival, packChange, unpackAppended, unpackResult } from './message
 import { realFile } from './open-file.ts'
 import { ReadThread } from './read-thread.ts'
 import type { Reads } from './reads.ts'
+import { wholePage } from './whole-page.ts'
 import { WriteThread } from './write-thread.ts'
 
 export type SqliteSettings = Readonly<{
@@ -150,7 +151,7 @@ class SqliteStore implements Store {
   }
 
   listEvents(query: EventQuery): Promise<Page<EventSummary>> {
-    return this.#reader.call('listEvents', query)
+    return wholePage(query, (piece) => this.#reader.call('listEvents', { ...query, ...piece }))
   }
 
   getDelivery(id: string): Promise<DeliveryRecord | null> {
@@ -162,8 +163,11 @@ class SqliteStore implements Store {
   }
 
   listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>> {
-    if (sortsAllThatWaits(query)) return this.#longReader.call('listDeliveries', query)
-    return this.#reader.call('listDeliveries', query)
+    const isLong = sortsAllThatWaits(query)
+    return wholePage(query, (piece) => {
+      const request = { ...query, ...piece }
+      return isLong ? this.#longReader.call('listDeliveries', request) : this.#reader.call('listDeliveries', request)
+    })
   }
 
   // ── Sources and keys ────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { typeMatcher } from '../../core/routing.ts'
 import type { Cell } from './rows.ts'
 
 /** Statements put together from conditions, each prepared once. Rows are arrays of cells. */
@@ -8,6 +9,7 @@ export class Statements {
 
   constructor(db: DatabaseSync) {
     this.#db = db
+    db.function('type_matches', { deterministic: true }, typeMatches())
   }
 
   rows(sql: string, values: readonly Cell[]): Cell[][] {
@@ -31,5 +33,18 @@ export class Statements {
       this.#prepared.set(sql, statement)
     }
     return statement
+  }
+}
+
+/** The rule of core for patterns of types, as SQL calls it: with the same pattern for many rows. */
+function typeMatches(): (pattern: unknown, type: unknown) => number {
+  let known: string | null = null
+  let matches: (type: string) => boolean = () => false
+  return (pattern, type) => {
+    if (pattern !== known) {
+      known = String(pattern)
+      matches = typeMatcher([known])
+    }
+    return matches(String(type)) ? 1 : 0
   }
 }

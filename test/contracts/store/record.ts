@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { aNewDelivery, anArrival, anEvent, t0 } from '../../support/builders.ts'
+import { typeMatcher } from '../../../src/core/routing.ts'
+import { aNewDelivery, anArrival, anEvent, anId, aReplay, t0 } from '../../support/builders.ts'
 import { claimDue, ended, only, type Promised, withEndpoint } from './promises.ts'
 
 export function recordContract(promise: Promised): void {
@@ -83,6 +84,111 @@ export function recordContract(promise: Promised): void {
     const page = await store.listDeliveries({ limit: 2, statuses: ['failed', 'dead_letter'] })
     assert.deepEqual(await found({ statuses: ['failed', 'dead_letter'], cursor: page.next }), [0])
   })
+
+  promise('finds deliveries and events by the key of the event, in their order and page by page', async (store) => {
+    const [a, b] = [await withEndpoint(store), await withEndpoint(store)]
+    const keyed = (key: string | null, tenant = 'default') => anArrival(a, { event: { key, tenant } })
+    const arrivals = [keyed('order-42'), keyed('order-4'), keyed(null), keyed('order-42', 'acme'), keyed('order-42')]
+    const both = { ...arrivals[4]!, deliveries: [aNewDelivery(a), aNewDelivery(b)] }
+    await store.append([...arrivals.slice(0, 4), both])
+    // A delivery that was made later, of the oldest event.
+    const later = aReplay({ kind: 'recover', endpointId: b.id, since: t0, only: 'missing' })
+    const { id } = await store.createReplay(later)
+    const recover = { types: ['*'], tenant: 'default', ordering: 'none' } as const
+    const newIds = Array.from({ length: 10 }, () => anId('dlv'))
+    await store.stepReplay({ id, limit: 10, now: t0 + 5, recover, newIds })
+    const found = async (query: object) => (await store.listDeliveries({ limit: 10, ...query })).items
+    const mine = await found({ key: 'order-42', tenant: 'default' })
+    assert.deepEqual(
+      mine.map(({ delivery }) => delivery.id),
+      [newIds[0], both.deliveries[1]!.id, both.deliveries[0]!.id, arrivals[0]!.deliveries[0]!.id],
+    )
+    assert.equal((await found({ key: 'order-42' })).length, 5)
+    assert.equal((await found({ key: 'order-42', endpointId: b.id, statuses: ['pending'] })).length, 2)
+    assert.deepEqual(await found({ key: 'order' }), [])
+    assert.equal(await store.countDeliveries({ key: 'order-42' }, 100), 5)
+    const first = await store.listDeliveries({ key: 'order-42', tenant: 'default', limit: 3 })
+    assert.deepEqual(await found({ key: 'order-42', tenant: 'default', cursor: first.next }), mine.slice(3))
+    const events = await store.listEvents({ key: 'order-42', tenant: 'default', limit: 10 })
+    assert.deepEqual(
+      events.items.map((event) => event.id),
+      [both.event.id, arrivals[0]!.event.id],
+    )
+  })
+
+  promise('finds deliveries and events by a pattern of types, as endpoints do', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const types = [
+      'order.created',
+      'order.paid.late',
+      'order',
+      'invoice.created',
+      'a.x.c.z',
+      'a.x.y.c.z',
+      'posthorn.b.c',
+    ]
+    await store.append(types.map((type) => anArrival(endpoint, { event: { type } })))
+    const patterns = ['order.*', '*.created', 'a.*.c.*', '*', 'order', 'posthorn.*', 'order.cre*ted']
+    for (const pattern of patterns) {
+      const wanted = types.filter(typeMatcher([pattern])).reverse()
+      const { items } = await store.listDeliveries({ type: pattern, statuses: ['pending'], limit: 10 })
+      assert.deepEqual(
+        items.map((item) => item.type),
+        wanted,
+        pattern,
+      )
+      const events = await store.listEvents({ type: pattern, limit: 10 })
+      assert.deepEqual(
+        events.items.map((item) => item.type),
+        wanted,
+        pattern,
+      )
+    }
+  })
+
+  promise(
+    'finds deliveries by the class of the last HTTP status, and by nothing that only looks like one',
+    async (store) => {
+      const endpoint = await withEndpoint(store)
+      const arrivals = Array.from({ length: 6 }, () => anArrival(endpoint))
+      await store.append(arrivals)
+      const ids = arrivals.map(({ deliveries }) => deliveries[0]!.id)
+      const { claims } = await claimDue(store, endpoint)
+      const codes = [404, 503, 200, null, 422]
+      await store.commit(
+        claims.slice(0, 5).map((claim, index) => {
+          const statusCode = codes[index]!
+          const log = { number: 1, startedAt: t0, tookMs: 1, outcome: 'permanent', error: 'no', stack: null } as const
+          const attempt = { ...log, statusCode, responseHeaders: null, responseBody: null }
+          const status = (statusCode === 200 ? 'delivered' : 'failed') as never
+          return { ...ended(claim, { status, lastError: 'HTTP 404' }), attempt }
+        }),
+      )
+      const found = async (query: object) => {
+        const { items } = await store.listDeliveries({ limit: 10, ...query })
+        return items.map(({ delivery }) => ids.indexOf(delivery.id))
+      }
+      assert.deepEqual(await found({ statusClasses: ['4xx'] }), [4, 0])
+      assert.deepEqual(await found({ statusClasses: ['5xx', '2xx'] }), [2, 1])
+      assert.deepEqual(await found({ statusClasses: ['4xx', '5xx'], statuses: ['failed'] }), [4, 1, 0])
+      assert.deepEqual(await found({ statusClasses: ['3xx'] }), [])
+      // Tried again since: what counts is the last attempt.
+      const [again] = (await store.listDeliveries({ ids: [ids[0]!], limit: 1 })).items
+      const facts = { ...again!.delivery, version: again!.delivery.version + 1, attempts: 2 }
+      const attempt = {
+        number: 2,
+        startedAt: t0,
+        tookMs: 1,
+        outcome: 'unavailable',
+        statusCode: 500,
+        error: 'no',
+      } as const
+      const log = { ...attempt, responseHeaders: null, responseBody: null, stack: null }
+      await store.commit([{ to: facts, attempt: log, claimNext: null }])
+      assert.deepEqual(await found({ statusClasses: ['4xx'] }), [4])
+      assert.deepEqual(await found({ statusClasses: ['5xx'] }), [1, 0])
+    },
+  )
 
   promise('shows how a source took an event in', async (store) => {
     const request = { source: 'main', method: 'POST', query: 'a=1', headers: { 'x-github-event': 'push' } }
