@@ -23,10 +23,12 @@ export { openPosthorn, type Posthorn } from './library/posthorn.ts'
 export type {
   Deliveries,
   DeliveryFilterOptions,
+  EventFilterOptions,
   Events,
   ShownDelivery,
   ShownDeliveryWithLog,
   ShownEvent,
+  ShownEventSummary,
   ShownPage,
 } from './library/records.ts'
 export type { Handle } from './library/registrations.ts'

@@ -64,6 +64,10 @@ export type DeliveryFilter = Readonly<{
 
 export const deadStatuses = ['failed', 'dead_letter'] as const satisfies readonly DeliveryStatus[]
 
+/** What dead letters can be grouped by. */
+export const groupings = ['error', 'endpoint', 'type', 'reason'] as const
+export type GroupBy = (typeof groupings)[number]
+
 export function isSettled(status: DeliveryStatus): boolean {
   return status === 'delivered' || status === 'failed' || status === 'dead_letter'
 }

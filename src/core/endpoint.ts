@@ -67,3 +67,16 @@ export type RelayTarget = Readonly<{
 export type HttpEndpoint = EndpointRules & HttpTarget
 export type HandlerEndpoint = EndpointRules & HandlerTarget
 export type RelayEndpoint = EndpointRules & RelayTarget
+
+/** What people know it by: its description, else where it leads. */
+export function endpointName(endpoint: Endpoint): string {
+  if (endpoint.description !== '') return endpoint.description
+  switch (endpoint.kind) {
+    case 'http':
+      return /^[a-z]+:\/\/(?:[^/@]*@)?([^/?#]+)/i.exec(endpoint.url)?.[1] ?? endpoint.url
+    case 'handler':
+      return endpoint.handler
+    case 'relay':
+      return `${endpoint.relay}/${endpoint.route}`
+  }
+}

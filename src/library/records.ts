@@ -1,25 +1,31 @@
 import type { Pipeline } from '../app.ts'
-import { type DeliveryStatus, deliveryStatuses } from '../core/delivery.ts'
+import { type DeliveryStatus, deliveryStatuses, type StatusClass } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
 import { deliveryDetail } from '../server/delivery-detail.ts'
-import { filterOf, filterQuery, filterText } from '../server/filter-schema.ts'
-import { choice, closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
+import { filterOf, filterQuery } from '../server/filter-schema.ts'
+import { closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
-import { deliveryShown, eventShown } from '../server/shown.ts'
+import { deliveryShown, eventShown, summaryShown } from '../server/shown.ts'
 import { asTexts, notFound, readGiven } from './reading.ts'
 
 /** A delivery as the API shows it. */
 export type ShownDelivery = ReturnType<typeof deliveryShown>
 export type ShownDeliveryWithLog = ReturnType<typeof deliveryDetail>
 export type ShownEvent = ReturnType<typeof eventShown>
+export type ShownEventSummary = ReturnType<typeof summaryShown>
 export type ShownPage<T> = Readonly<{ items: readonly T[]; next: string | null }>
 
 export type DeliveryFilterOptions = Readonly<{
   tenant?: string
-  status?: DeliveryStatus
+  status?: DeliveryStatus | readonly DeliveryStatus[]
+  /** The class of the HTTP status of the last attempt. */
+  statusClass?: StatusClass | readonly StatusClass[]
   endpoint?: string
   event?: string
+  /** The key of its event. */
+  key?: string
+  /** A type, or a pattern such as `order.*`. */
   type?: string
   reason?: Reason
   /** Text that occurs in the last error. */
@@ -31,16 +37,20 @@ export type DeliveryFilterOptions = Readonly<{
   cursor?: string
 }>
 
+export type EventFilterOptions = Pick<
+  DeliveryFilterOptions,
+  'tenant' | 'key' | 'type' | 'from' | 'to' | 'limit' | 'cursor'
+>
+
 const idLengthMax = 100
 const filterSchema = closedObject(
   {
     ...pageQuery,
-    ...filterQuery,
-    status: choice(deliveryStatuses).exactOptional(),
-    event: filterText.exactOptional(),
+    ...filterQuery(deliveryStatuses),
   },
   'a filter of deliveries',
 )
+const eventFilterSchema = closedObject(pageQuery, 'a filter of events')
 const everything = new Scope({ tenant: null })
 
 export class Deliveries {
@@ -105,6 +115,13 @@ export class Events {
 
   constructor(pipeline: Pipeline) {
     this.#pipeline = pipeline
+  }
+
+  /** Newest first, without their bodies. */
+  async list(filter: EventFilterOptions = {}): Promise<ShownPage<ShownEventSummary>> {
+    const query = readGiven(eventFilterSchema, asTexts(filter), 'This filter')
+    const page = await this.#pipeline.store.listEvents(query)
+    return { items: page.items.map(summaryShown), next: page.next }
   }
 
   /** With its deliveries and the bytes that its http endpoints receive. */

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Pipeline } from '../app.ts'
-import type { DeliveryStatus } from '../core/delivery.ts'
+import type { DeliveryStatus, StatusClass } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayVerb } from '../core/replay.ts'
@@ -19,7 +19,10 @@ export type ShownReplay = z.output<typeof replayAnswer>
 /** Which dead letters; `delivered` ones only when their status is named. */
 export type ReplayFilterOptions = Readonly<{
   endpoint?: string
+  event?: string
   status?: DeliveryStatus | readonly DeliveryStatus[]
+  statusClass?: StatusClass | readonly StatusClass[]
+  key?: string
   type?: string
   tenant?: string
   reason?: Reason

@@ -1,7 +1,13 @@
 import { z } from 'zod'
-import { type DeliveryFilter, type DeliveryStatus, deadStatuses } from '../core/delivery.ts'
+import {
+  type DeliveryFilter,
+  type DeliveryStatus,
+  deadStatuses,
+  type StatusClass,
+  statusClasses,
+} from '../core/delivery.ts'
 import { reasons } from '../core/outcome.ts'
-import { choice, closedObject, eventType, instant, says, tenant } from './schemas.ts'
+import { choice, closedObject, instant, key, oneOrMore, says, severalOf, tenant, typePattern } from './schemas.ts'
 import type { Scope } from './scope.ts'
 import { instant as instantShown } from './shown.ts'
 
@@ -14,42 +20,55 @@ const idsMax = 1_000
 const idsError = says(`must be a list of 1 to ${idsMax} ids of deliveries`)
 const idError = says('must be the id of a delivery, like dlv_…')
 
-/** What a list of deliveries can be narrowed down by, besides page and tenant. */
-export const filterQuery = {
+const filterFields = {
   endpoint: filterText.exactOptional(),
+  event: filterText.exactOptional(),
   reason: choice(reasons).exactOptional(),
   error: filterText.meta({ description: 'A part of lastError.' }).exactOptional(),
 }
 
-export function filterBody<const T extends readonly [DeliveryStatus, ...DeliveryStatus[]]>(statuses: T) {
-  const status = choice(statuses)
-  return closedObject(
-    {
-      ...filterQuery,
-      status: z.union([status, z.array(status).min(1).max(statuses.length)], {
-        error: says(`must be one of ${statuses.join(', ')}, or a list of them`),
-      }),
-      type: eventType,
-      tenant,
-      from: instant,
-      to: instant,
-      ids: z
-        .array(z.string({ error: idError }).regex(/^dlv_[0-9a-z]{1,64}$/, { error: idError }), { error: idsError })
-        .min(1, { error: idsError })
-        .max(idsMax, { error: idsError }),
-    },
-    'a field of a filter',
-  ).partial()
+const ofLastAttempt = 'The class of the HTTP status of the last attempt.'
+
+/** What a list of deliveries can be narrowed down by, besides what every list of what happened takes. */
+export function filterQuery<const T extends readonly [DeliveryStatus, ...DeliveryStatus[]]>(statuses: T) {
+  return {
+    ...filterFields,
+    status: severalOf(statuses).exactOptional(),
+    statusClass: severalOf(statusClasses)
+      .meta({ description: `${ofLastAttempt} Several: with commas between them, or repeated.` })
+      .exactOptional(),
+  }
 }
 
-export const replayFilter = filterBody([...deadStatuses, 'delivered'])
-export const discardFilter = filterBody(deadStatuses)
+const filterBodyFields = {
+  ...filterFields,
+  statusClass: oneOrMore(statusClasses).meta({ description: ofLastAttempt }),
+  key,
+  type: typePattern,
+  tenant,
+  from: instant,
+  to: instant,
+  ids: z
+    .array(z.string({ error: idError }).regex(/^dlv_[0-9a-z]{1,64}$/, { error: idError }), { error: idsError })
+    .min(1, { error: idsError })
+    .max(idsMax, { error: idsError }),
+}
+
+function filterBody<S extends z.ZodRawShape>(fields: S) {
+  return closedObject({ ...filterBodyFields, ...fields }, 'a field of a filter').partial()
+}
+
+export const replayFilter = filterBody({ status: oneOrMore([...deadStatuses, 'delivered']) })
+export const discardFilter = filterBody({ status: oneOrMore(deadStatuses) })
+/** All that it is about waits. */
+export const cancelFilter = filterBody({})
 
 type Asked = Readonly<{
-  [Name in 'endpoint' | 'event' | 'type' | 'tenant' | 'error']?: string | undefined
+  [Name in 'endpoint' | 'event' | 'key' | 'type' | 'tenant' | 'error']?: string | undefined
 }> &
   Readonly<{
     status?: DeliveryStatus | readonly DeliveryStatus[] | undefined
+    statusClass?: StatusClass | readonly StatusClass[] | undefined
     reason?: DeliveryFilter['reason'] | undefined
     from?: number | undefined
     to?: number | undefined
@@ -58,12 +77,14 @@ type Asked = Readonly<{
 
 /** The filter in the words of core, within what the caller may see. */
 export function filterOf(asked: Asked, scope: Scope): DeliveryFilter {
-  const { endpoint, event, status, type, reason, error, from, to, ids } = asked
+  const { endpoint, event, status, statusClass, key, type, reason, error, from, to, ids } = asked
   return {
     ...scope.filter(asked.tenant),
     ...(endpoint !== undefined && { endpointId: endpoint }),
     ...(event !== undefined && { eventId: event }),
     ...(status !== undefined && { statuses: [status].flat() }),
+    ...(statusClass !== undefined && { statusClasses: [statusClass].flat() }),
+    ...(key !== undefined && { key }),
     ...(type !== undefined && { type }),
     ...(reason !== undefined && { reason }),
     ...(error !== undefined && { error }),
@@ -75,11 +96,14 @@ export function filterOf(asked: Asked, scope: Scope): DeliveryFilter {
 
 /** The same filter as it was asked for. */
 export function filterShown(filter: DeliveryFilter): Record<string, unknown> {
-  const { tenant, endpointId, statuses, type, reason, error, from, to, ids } = filter
+  const { tenant, endpointId, eventId, statuses, statusClasses, key, type, reason, error, from, to, ids } = filter
   return {
     ...(tenant !== undefined && { tenant }),
     ...(endpointId !== undefined && { endpoint: endpointId }),
+    ...(eventId !== undefined && { event: eventId }),
     ...(statuses !== undefined && { status: statuses }),
+    ...(statusClasses !== undefined && { statusClass: statusClasses }),
+    ...(key !== undefined && { key }),
     ...(type !== undefined && { type }),
     ...(reason !== undefined && { reason }),
     ...(error !== undefined && { error }),

@@ -1,8 +1,7 @@
 import { z } from 'zod'
-import { deliveryStatuses } from '../core/delivery.ts'
+import { deliveryStatuses, statusClasses } from '../core/delivery.ts'
 import { reasons } from '../core/outcome.ts'
 import { type Replay, recoverOnly, replayStatuses, type Selection } from '../core/replay.ts'
-import type { ErrorGroup } from '../store/replay-store.ts'
 import { deliveryAnswer, idShown, instantShown } from './answers.ts'
 import { filterShown } from './filter-schema.ts'
 import { instant } from './shown.ts'
@@ -12,7 +11,10 @@ import { instant } from './shown.ts'
 const filterAnswer = z.strictObject({
   tenant: z.string().optional(),
   endpoint: z.string().optional(),
+  event: z.string().optional(),
   status: z.array(z.enum(deliveryStatuses)).optional(),
+  statusClass: z.array(z.enum(statusClasses)).optional(),
+  key: z.string().optional(),
   type: z.string().optional(),
   reason: z.enum(reasons).optional(),
   error: z.string().optional(),
@@ -55,22 +57,6 @@ export const previewAnswer = z
 
 export const discardedAnswer = z.strictObject({ discarded: z.int().min(0) }).meta({ id: 'Discarded' })
 
-export const groupsAnswer = z
-  .strictObject({
-    groups: z.array(
-      z.strictObject({
-        error: z.string(),
-        count: z.int().min(1),
-        endpoints: z.int().min(1),
-        reasons: z.array(z.enum(reasons)),
-        first: instantShown,
-        last: instantShown,
-        sample: idShown('dlv'),
-      }),
-    ),
-  })
-  .meta({ id: 'ErrorGroups', description: 'By error, with numbers, ids and hosts folded; the largest first.' })
-
 export function replayShown(replay: Replay): Record<string, unknown> {
   return {
     id: replay.id,
@@ -98,8 +84,4 @@ function selectionShown(selection: Selection): Record<string, unknown> {
       return { filter: null, recover: { endpoint: endpointId, since: instant(since), only } }
     }
   }
-}
-
-export function groupShown({ error, count, endpoints, reasons, firstAt, lastAt, sample }: ErrorGroup) {
-  return { error, count, endpoints, reasons, first: instant(firstAt), last: instant(lastAt), sample }
 }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { formatDuration, parseDuration } from '../core/duration.ts'
 import { headerProblem } from '../core/headers.ts'
 import { relayNameLengthMax, relayNamePattern, relayNameProblem } from '../core/relay.ts'
-import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem } from '../core/routing.ts'
+import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem, typePatternProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
 import { errorsMax, type FieldError, validationProblem } from './problem.ts'
 
@@ -84,6 +84,27 @@ export function choice<const T extends readonly [string, ...string[]]>(words: T)
   return z.enum(words, { error: says(`must be one of ${words.join(', ')}`) })
 }
 
+/** In a query: one word, several with commas between them, or the parameter repeated. */
+export function severalOf<const T extends readonly [string, ...string[]]>(words: T) {
+  const error = says(`must be one or more of ${words.join(', ')}`)
+  const isWord = (text: string): text is T[number] => words.includes(text)
+  return z
+    .union([z.string(), z.array(z.string())], { error })
+    .transform((given) => [...new Set([given].flat().flatMap((text) => text.split(',')))])
+    .refine((texts): texts is T[number][] => texts.length > 0 && texts.every(isWord), { error })
+    .meta({
+      ...{ type: 'array', anyOf: undefined, minItems: 1, items: { type: 'string', enum: [...words] } },
+      description: 'Several: with commas between them, or repeated.',
+    })
+}
+
+/** In a body: one word, or a list of them. */
+export function oneOrMore<const T extends readonly [string, ...string[]]>(words: T) {
+  return z.union([z.enum(words), z.array(z.enum(words)).min(1).max(words.length)], {
+    error: says(`must be one of ${words.join(', ')}, or a list of them`),
+  })
+}
+
 /** Milliseconds, from `'5s'` or a number of milliseconds. */
 export function duration(minMs: number, maxMs: number) {
   const error = says(`must be a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, like "5s" or 5000`)
@@ -124,6 +145,13 @@ export const eventType = checkedText(eventTypeProblem).meta({
   pattern: String.raw`^[A-Za-z0-9_:/-]+(\.[A-Za-z0-9_:/-]+)*$`,
   maxLength: eventTypeLengthMax,
   examples: ['order.created'],
+})
+/** Of events that somebody looks for. */
+export const typePattern = checkedText(typePatternProblem).meta({
+  description: 'A type, or a pattern of types: * stands for a segment, as the last one for all that follow.',
+  pattern: String.raw`^([A-Za-z0-9_:/-]+|\*)(\.([A-Za-z0-9_:/-]+|\*))*$`,
+  maxLength: eventTypeLengthMax,
+  examples: ['order.*'],
 })
 /** Of an event that somebody sends: Posthorn's own types are not for them. */
 export const sentType = checkedText(sentTypeProblem).meta({
@@ -217,7 +245,8 @@ export const cursorQuery = {
 /** The same, for lists of what happened. */
 export const pageQuery = {
   tenant: tenant.exactOptional(),
-  type: eventType.exactOptional(),
+  type: typePattern.exactOptional(),
+  key: key.exactOptional(),
   from: instant.exactOptional(),
   to: instant.exactOptional(),
   ...cursorQuery,

@@ -1,4 +1,4 @@
-import type { DeliveryFilter } from '../core/delivery.ts'
+import type { DeliveryFilter, GroupBy } from '../core/delivery.ts'
 import type { Ordering } from '../core/endpoint.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayStatus, Selection } from '../core/replay.ts'
@@ -9,8 +9,8 @@ export interface ReplayStore {
   /** How many deliveries match; stops counting at `max`. */
   countDeliveries(filter: DeliveryFilter, max: number): Promise<number>
 
-  /** Dead letters that match, by folded error (core/error-groups), largest first, at most `limit`. */
-  groupDeadLetters(filter: DeliveryFilter, limit: number): Promise<readonly ErrorGroup[]>
+  /** Dead letters that match, by what they have in common, largest group first, at most `limit`. */
+  groupDeadLetters(filter: DeliveryFilter, by: GroupBy, limit: number): Promise<readonly DeadLetterGroup[]>
 
   /**
    * Deletes dead letters that match and were settled at `settledBy` or before, with their attempts, oldest first, at
@@ -48,9 +48,9 @@ export interface ReplayStore {
   pruneReplays(before: number, limit: number): Promise<number>
 }
 
-export type ErrorGroup = Readonly<{
-  /** The error with numbers, ids and hosts folded. */
-  error: string
+export type DeadLetterGroup = Readonly<{
+  /** The folded error (core/error-groups; the reason where there is none), the endpoint's id, the type, or the reason. */
+  common: string
   count: number
   /** How many endpoints are concerned. */
   endpoints: number

@@ -67,8 +67,41 @@ describe('dead letters', () => {
     assert.match(sample, /^dlv_/)
   })
 
+  test('are grouped by endpoint, type and reason, with what an endpoint is known by', async () => {
+    const { type, endpoint } = await withDeadLetters(2)
+    const groups = async (by: string) => (await get(`/v1/dead-letters?type=${type}&group=${by}`)).groups
+    const [byEndpoint] = await groups('endpoint')
+    assert.deepEqual([byEndpoint.endpoint, byEndpoint.name, byEndpoint.count], [endpoint, new URL(sink.url).host, 2])
+    await served.call('PATCH', `/v1/endpoints/${endpoint}`, { description: 'the shop' })
+    assert.equal((await groups('endpoint'))[0].name, 'the shop')
+    await served.call('DELETE', `/v1/endpoints/${endpoint}`)
+    assert.equal((await groups('endpoint'))[0].name, null)
+    const [byType] = await groups('type')
+    assert.deepEqual([byType.type, byType.count, byType.endpoints], [type, 2, 1])
+    const [byReason] = await groups('reason')
+    assert.deepEqual([byReason.reason, byReason.count], ['permanent_status', 2])
+  })
+
+  test('are brought back and discarded by key, pattern and class of the last status', async () => {
+    const { type } = await withDeadLetters(2)
+    isUp = false
+    const { id } = (await post('/v1/events', { type, data: 1, key: type })).json
+    await until(`/v1/dead-letters?event=${id}`, ({ items }) => items.length === 1)
+    isUp = true
+    const matched = async (filter: object) => (await post('/v1/replays', { filter, dryRun: true })).json.matched
+    assert.equal(await matched({ key: type }), 1)
+    assert.equal(await matched({ type: `${type.split('.')[0]}.*`, statusClass: '4xx' }), 3)
+    assert.equal(await matched({ type, statusClass: ['3xx', '5xx'] }), 0)
+    const { json } = await post('/v1/replays', { filter: { key: type, statusClass: '4xx' } })
+    assert.deepEqual(json.filter, { key: type, statusClass: ['4xx'] })
+    assert.equal((await ended(json.id)).replayed, 1)
+    assert.deepEqual((await post('/v1/dead-letters/discard', { filter: { type, key: 'none' } })).json, { discarded: 0 })
+    assert.deepEqual((await post('/v1/dead-letters/discard', { filter: { type, event: id } })).json, { discarded: 0 })
+    assert.equal((await get(`/v1/dead-letters?type=${type}`)).items.length, 2)
+  })
+
   test('are not searched for by nonsense: every wrong parameter is named', async () => {
-    const reply = await served.call('GET', '/v1/dead-letters?status=pending&group=type&resaon=x&limit=0')
+    const reply = await served.call('GET', '/v1/dead-letters?status=pending&group=colour&resaon=x&limit=0')
     const paths = reply.json.errors.map((error: Json) => error.path).sort()
     assert.deepEqual([reply.status, paths], [422, ['group', 'limit', 'resaon', 'status']])
   })

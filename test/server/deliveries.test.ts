@@ -77,6 +77,27 @@ describe('a delivery', () => {
       assert.deepEqual((await served.call('GET', `/v1/deliveries?${filter}`)).json.items, [], filter)
   })
 
+  test('is found by key, several statuses, the class of its last status and a pattern of types', async () => {
+    const { id, eventId } = await settled({ type: 'find.refused.late', data: 'bad', key: 'order-42' })
+    const other = await settled({ type: 'find.taken', data: 'good', key: 'order-4' })
+    const found = async (filter: string) =>
+      (await served.call('GET', `/v1/deliveries?${filter}`)).json.items.map((item: Json) => item.id)
+    assert.deepEqual(await found('key=order-42'), [id])
+    assert.deepEqual(await found('type=find.*&status=failed,delivered'), [other.id, id])
+    assert.deepEqual(await found('type=find.*&status=failed&status=delivered'), [other.id, id])
+    assert.deepEqual(await found('type=find.*&statusClass=4xx'), [id])
+    assert.deepEqual(await found('type=find.*&statusClass=2xx,5xx'), [other.id])
+    assert.deepEqual(await found('type=*.refused.*&key=order-42&tenant=default'), [id])
+    const events = (await served.call('GET', '/v1/events?key=order-42&type=find.*')).json.items
+    assert.deepEqual(
+      events.map((item: Json) => item.id),
+      [eventId],
+    )
+    const wrong = await served.call('GET', '/v1/deliveries?status=failed,&statusClass=6xx&key=&type=a..b')
+    const paths = wrong.json.errors.map((error: Json) => error.path).sort()
+    assert.deepEqual([wrong.status, paths], [422, ['key', 'status', 'statusClass', 'type']])
+  })
+
   test('is listed page by page, each once', async () => {
     for (let n = 0; n < 3; n++) await settled({ type: 'order.paged', data: n })
     const seen: string[] = []

@@ -183,6 +183,39 @@ describe('query plans of the reader', () => {
     assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
   })
 
+  test('deliveries and events of a key are found by the key, whatever else there is', () => {
+    for (const query of [
+      {},
+      { cursor: '5' },
+      { statuses: ['pending'] as const, tenant: 'a', endpointId: anId('ep') },
+    ]) {
+      const plan = planOfList({ key: 'order-42', ...query })
+      assert.match(plan, /SEARCH d USING (COVERING )?INDEX deliveries_of_event \(event_no=\?/)
+      assert.match(plan, /SEARCH events USING COVERING INDEX events_of_key \(key=\?\)/)
+      assert.doesNotMatch(plan, /SCAN (d|e|events)\b/)
+      assert.equal(sortsAllThatWaits({ key: 'order-42', ...query }), false)
+    }
+    const events = planOfRead((reader) => reader.listEvents({ limit: 10, key: 'order-42', type: 'a.*', cursor: '5' }))
+    assert.match(events, /SEARCH e USING INDEX events_of_key \(key=\? AND rowid<\?\)/)
+    assert.doesNotMatch(events, /SCAN|TEMP B-TREE/)
+  })
+
+  test('a key that very many events have is checked of each row, and nothing is sorted for it', () => {
+    const insert = db.prepare(`
+      INSERT INTO events (no, id, tenant, type, key, received_at, content_type, size, body)
+      VALUES (?, ?, 'a', 'b', 'frequent', 1, 'text/plain', 0, x'')`)
+    for (let no = 1; no <= 1_001; no++) insert.run(no, `evt_${no}`)
+    for (const query of [{}, { statuses: ['pending'] as const }, { statuses: ['failed'] as const }]) {
+      assert.doesNotMatch(planOfList({ key: 'frequent', cursor: '5', ...query }), /TEMP B-TREE/)
+    }
+    assert.match(planOfList({ key: 'frequent', statuses: ['failed'] }), /INDEX deliveries_dead \(status=\?/)
+  })
+
+  test('the last status of a delivery is looked up by its key', () => {
+    const plan = planOfList({ statuses: ['failed'], statusClasses: ['4xx'] })
+    assert.match(plan, /SEARCH a USING PRIMARY KEY \(delivery_no=\? AND number=\?\)/)
+  })
+
   test('one event, one delivery and its attempts are found by their keys', () => {
     for (const name of ['getEvent', 'getDelivery', 'listAttempts', 'getReplay'] as const) {
       assert.doesNotMatch(

@@ -1,11 +1,12 @@
 import { z } from 'zod'
-import { type DeliveryFilter, deadStatuses } from '../../core/delivery.ts'
+import { type DeliveryFilter, deadStatuses, groupings } from '../../core/delivery.ts'
 import { discardMatching } from '../../dispatch/discard.ts'
 import { sampleMax } from '../../dispatch/replays.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
-import { discardFilter, filterOf, filterQuery, filterShown, filterText } from '../filter-schema.ts'
+import { groupShown, groupsAnswer } from '../dead-letter-groups.ts'
+import { discardFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
 import { type FieldError, validationProblem } from '../problem.ts'
-import { discardedAnswer, groupShown, groupsAnswer, previewAnswer } from '../replay-answers.ts'
+import { discardedAnswer, previewAnswer } from '../replay-answers.ts'
 import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, pageQuery, says } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
@@ -13,10 +14,8 @@ import { deliveryShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,
-  ...filterQuery,
-  status: choice(deadStatuses).exactOptional(),
-  event: filterText.exactOptional(),
-  group: choice(['error']).exactOptional(),
+  ...filterQuery(deadStatuses),
+  group: choice(groupings).exactOptional(),
 })
 
 const yesOrNo = z.boolean({ error: says('must be true or false') })
@@ -31,12 +30,13 @@ export function deadLetterRoutes(api: Api, parts: ServerParts): void {
   discardRoute(api, parts)
 }
 
-function listRoute(api: Api, { store }: ServerParts): void {
+function listRoute(api: Api, { store, catalogue }: ServerParts): void {
   api.route({
     method: 'GET',
     url: '/v1/dead-letters',
     name: 'listDeadLetters',
-    summary: 'Deliveries that failed for good, newest first; with group=error, what went wrong how often',
+    summary:
+      'Deliveries that failed for good, newest first; with group, how many there are by error, endpoint, type or reason',
     tag: 'deliveries',
     role: 'read',
     query: listQuery,
@@ -48,7 +48,8 @@ function listRoute(api: Api, { store }: ServerParts): void {
         return { items: page.items.map(deliveryShown), next: page.next }
       }
       if (cursor !== undefined) throw validationProblem([{ path: 'cursor', message: 'is not for groups' }])
-      return { groups: (await store.groupDeadLetters(filter, limit)).map(groupShown) }
+      const groups = await store.groupDeadLetters(filter, group, limit)
+      return { groups: groups.map((one) => groupShown(one, group, catalogue)) }
     },
   })
 }

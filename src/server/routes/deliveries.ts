@@ -1,18 +1,16 @@
 import { deliveryStatuses } from '../../core/delivery.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
 import { deliveryDetail } from '../delivery-detail.ts'
-import { filterOf, filterQuery, filterText } from '../filter-schema.ts'
+import { filterOf, filterQuery } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
 import type { Api } from '../route.ts'
-import { choice, closedQuery, idParam, pageQuery } from '../schemas.ts'
+import { closedQuery, idParam, pageQuery } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { deliveryShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,
-  ...filterQuery,
-  status: choice(deliveryStatuses).exactOptional(),
-  event: filterText.exactOptional(),
+  ...filterQuery(deliveryStatuses),
 })
 const params = { id: idParam('delivery', 'dlv') }
 

@@ -1,15 +1,16 @@
+import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
 import { foldError } from '../../core/error-groups.ts'
 import type { Reason } from '../../core/outcome.ts'
-import type { ErrorGroup } from '../replay-store.ts'
-import { all, type Matching, type Way } from './matching.ts'
+import type { DeadLetterGroup } from '../replay-store.ts'
+import { all, matching, type Way } from './matching.ts'
 import type { Cell } from './rows.ts'
 import type { Statements } from './statements.ts'
 
 /** How many rows are summed up at once: memory is bounded, and the log can be moved between two windows. */
 const rowsPerWindow = 50_000
-/** Errors that are all different, in spite of folding, become one group beyond this. */
+/** What is different beyond this becomes one group. */
 const groupsMax = 10_000
-const otherErrors = 'other errors'
+const others = 'others'
 
 type Gathered = {
   count: number
@@ -20,27 +21,43 @@ type Gathered = {
   readonly reasons: Set<Reason>
 }
 
-/** Dead letters by folded error, largest first. SQL sums up what is equal, so that only what differs is folded. */
-export function groupErrors(statements: Statements, { ways, rest }: Matching, limit: number): readonly ErrorGroup[] {
+/** What a group has in common, as SQL; errors are folded after that. */
+const commonSql: Readonly<Record<GroupBy, string>> = {
+  error: 'd.last_error',
+  endpoint: '(SELECT p.id FROM endpoints p WHERE p.no = d.endpoint_no)',
+  type: 'e.type',
+  reason: 'd.reason',
+}
+
+/** Dead letters by what they have in common, largest first. SQL sums up what is equal, so that only what differs is folded. */
+export function groupDead(
+  statements: Statements,
+  filter: DeliveryFilter,
+  by: GroupBy,
+  limit: number,
+): readonly DeadLetterGroup[] {
+  const { ways, rest } = matching(filter, statements, { withEvent: by === 'type' })
   const groups = new Map<string, Gathered>()
-  const fold = foldingOnce()
+  const fold = by === 'error' ? foldingOnce() : (text: string) => text
   for (const way of ways) {
     let after = 0
     for (;;) {
       const last = endOfWindow(statements, way, after)
       if (last === null) break
       const { sql, values } = all([...way.where, ...rest, ['d.no > ?', after], ['d.no <= ?', last]])
-      for (const row of statements.rows(`${summary} FROM ${way.from} ${sql} GROUP BY 1, 2, 3`, values))
+      for (const row of statements.rows(
+        `SELECT ${commonSql[by]}, ${summary} FROM ${way.from} ${sql} GROUP BY 1, 2, 3`,
+        values,
+      ))
         gather(groups, row, fold)
       after = last
     }
   }
   const largest = [...groups].sort(([, a], [, b]) => b.count - a.count || b.newestNo - a.newestNo).slice(0, limit)
-  return largest.map(([error, group]) => toGroup(statements, error, group))
+  return largest.map(([common, group]) => toGroup(statements, common, group))
 }
 
-const summary = `
-  SELECT d.last_error, d.reason, d.endpoint_no, count(*), min(d.settled_at), max(d.settled_at), max(d.no)`
+const summary = 'd.reason, d.endpoint_no, count(*), min(d.settled_at), max(d.settled_at), max(d.no)'
 
 function endOfWindow(statements: Statements, { from, where }: Way, after: number): number | null {
   const { sql, values } = all([...where, ['d.no > ?', after]])
@@ -49,7 +66,7 @@ function endOfWindow(statements: Statements, { from, where }: Way, after: number
 }
 
 function gather(groups: Map<string, Gathered>, row: readonly Cell[], fold: (error: string) => string): void {
-  const [error, reason, endpointNo, count, firstAt, lastAt, newestNo] = row as [
+  const [common, reason, endpointNo, count, firstAt, lastAt, newestNo] = row as [
     string | null,
     Reason,
     number,
@@ -59,8 +76,8 @@ function gather(groups: Map<string, Gathered>, row: readonly Cell[], fold: (erro
     number,
   ]
   // What ended without a try has no error; its reason says as much.
-  const folded = error === null ? reason : fold(error)
-  const name = groups.has(folded) || groups.size < groupsMax ? folded : otherErrors
+  const folded = common === null ? reason : fold(common)
+  const name = groups.has(folded) || groups.size < groupsMax ? folded : others
   let group = groups.get(name)
   if (group === undefined) {
     group = { count: 0, firstAt, lastAt, newestNo, endpoints: new Set(), reasons: new Set() }
@@ -85,8 +102,8 @@ function foldingOnce(): (error: string) => string {
   }
 }
 
-function toGroup(statements: Statements, error: string, group: Gathered): ErrorGroup {
+function toGroup(statements: Statements, common: string, group: Gathered): DeadLetterGroup {
   const { count, firstAt, lastAt, endpoints, reasons, newestNo } = group
   const sample = (statements.row('SELECT id FROM deliveries WHERE no = ?', [newestNo])?.[0] ?? '') as string
-  return { error, count, endpoints: endpoints.size, firstAt, lastAt, reasons: [...reasons].sort(), sample }
+  return { common, count, endpoints: endpoints.size, firstAt, lastAt, reasons: [...reasons].sort(), sample }
 }

@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { type DeliveryFilter, deadStatuses } from '../../core/delivery.ts'
+import { type DeliveryFilter, deadStatuses, type GroupBy } from '../../core/delivery.ts'
 import { isRecovery, type Selection } from '../../core/replay.ts'
-import type { ErrorGroup } from '../replay-store.ts'
+import type { DeadLetterGroup } from '../replay-store.ts'
 import type { StoreStats } from '../upkeep-store.ts'
-import { groupErrors } from './grouping.ts'
+import { groupDead } from './grouping.ts'
 import { countMatching, type Matching, matching, walkMatching } from './matching.ts'
 import type { Reads } from './reads.ts'
 import { countRecovery, readEndpoint } from './recovery.ts'
@@ -14,7 +14,7 @@ import { readStats } from './stats.ts'
 /** Reads that may look at everything there is. They have a thread of their own: nobody's page waits for them. */
 export type LongReads = {
   countDeliveries: { request: { filter: DeliveryFilter; max: number }; answer: number }
-  groupDeadLetters: { request: { filter: DeliveryFilter; limit: number }; answer: readonly ErrorGroup[] }
+  groupDeadLetters: { request: GroupQuery; answer: readonly DeadLetterGroup[] }
   /** A page of what waits. */
   listDeliveries: Reads['listDeliveries']
   findDead: { request: DeadQuery; answer: readonly Found[] }
@@ -22,6 +22,7 @@ export type LongReads = {
   stats: { request: null; answer: StoreStats }
 }
 
+type GroupQuery = Readonly<{ filter: DeliveryFilter; by: GroupBy; limit: number }>
 type DeadQuery = Readonly<{ filter: DeliveryFilter; limit: number; settledBy: number }>
 
 /** A row as it was seen; by its version the writer knows whether it still is. */
@@ -49,8 +50,8 @@ export class LongReader {
     )
   }
 
-  groupDeadLetters({ filter, limit }: { filter: DeliveryFilter; limit: number }): readonly ErrorGroup[] {
-    return groupErrors(this.#statements, matching(deadOnly(filter), this.#statements), limit)
+  groupDeadLetters({ filter, by, limit }: GroupQuery): readonly DeadLetterGroup[] {
+    return groupDead(this.#statements, deadOnly(filter), by, limit)
   }
 
   /**

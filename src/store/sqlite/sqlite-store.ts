@@ -1,13 +1,13 @@
 import { dirname } from 'node:path'
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Attempt } from '../../core/attempt.ts'
-import type { DeliveryFilter } from '../../core/delivery.ts'
+import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
-import type { ErrorGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
+import type { DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   AheadRequest,
   Appended,
@@ -214,8 +214,8 @@ class SqliteStore implements Store {
     return this.#longReader.call('countDeliveries', { filter, max })
   }
 
-  groupDeadLetters(filter: DeliveryFilter, limit: number): Promise<readonly ErrorGroup[]> {
-    return this.#longReader.call('groupDeadLetters', { filter, limit })
+  groupDeadLetters(filter: DeliveryFilter, by: GroupBy, limit: number): Promise<readonly DeadLetterGroup[]> {
+    return this.#longReader.call('groupDeadLetters', { filter, by, limit })
   }
 
   /** Found on the side and deleted by key, so that the writer never looks for what matches rarely. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { type DeliveryFilter, type DeliveryStatus, deadStatuses } from '../../../src/core/delivery.ts'
+import { type DeliveryFilter, type DeliveryStatus, deadStatuses, type GroupBy } from '../../../src/core/delivery.ts'
 import type { Reason } from '../../../src/core/outcome.ts'
 import type { Claim } from '../../../src/store/store.ts'
 import { anArrival, t0 } from '../../support/builders.ts'
@@ -39,9 +39,9 @@ export function deadLetterContract(promise: Promised): void {
     for (const endpoint of [a, b]) {
       await endAll(store, endpoint, (claim) => ended(claim, ends.get(claim.delivery.id) as object))
     }
-    const groups = await store.groupDeadLetters({}, 10)
+    const groups = await store.groupDeadLetters({}, 'error', 10)
     assert.deepEqual(groups[0], {
-      error: 'connect ECONNREFUSED <address>',
+      common: 'connect ECONNREFUSED <address>',
       count: 3,
       endpoints: 2,
       firstAt: t0 + 20,
@@ -49,10 +49,43 @@ export function deadLetterContract(promise: Promised): void {
       reasons: ['breaker_open', 'exhausted'],
       sample: ids[3],
     })
-    assert.deepEqual(new Set(groups.slice(1).map(({ error }) => error)), new Set(['HTTP 404', 'expired']))
-    assert.equal((await store.groupDeadLetters({}, 1)).length, 1)
-    assert.equal(only(await store.groupDeadLetters({ endpointId: a.id, error: 'econn' }, 10)).count, 2)
-    assert.deepEqual(await store.groupDeadLetters({ statuses: ['pending'] }, 10), [])
+    assert.deepEqual(new Set(groups.slice(1).map(({ common }) => common)), new Set(['HTTP 404', 'expired']))
+    assert.equal((await store.groupDeadLetters({}, 'error', 1)).length, 1)
+    assert.equal(only(await store.groupDeadLetters({ endpointId: a.id, error: 'econn' }, 'error', 10)).count, 2)
+    assert.deepEqual(await store.groupDeadLetters({ statuses: ['pending'] }, 'error', 10), [])
+  })
+
+  promise('groups dead letters by endpoint, by type and by reason', async (store) => {
+    const [a, b] = [await withEndpoint(store), await withEndpoint(store)]
+    const facts = [
+      [a, 'order.paid', 'exhausted'],
+      [a, 'order.created', 'exhausted'],
+      [a, 'order.paid', 'gone'],
+      [b, 'order.paid', 'exhausted'],
+    ] as const
+    const arrivals = facts.map(([endpoint, type]) => anArrival(endpoint, { event: { type } }))
+    await store.append(arrivals)
+    const reasons = new Map(arrivals.map(({ deliveries }, index) => [deliveries[0]!.id, facts[index]![2]]))
+    for (const endpoint of [a, b]) {
+      await endAll(store, endpoint, (claim) => ended(claim, { reason: reasons.get(claim.delivery.id)! }))
+    }
+    const counts = async (by: GroupBy, filter: DeliveryFilter = {}) =>
+      (await store.groupDeadLetters(filter, by, 10)).map(({ common, count }) => [common, count])
+    assert.deepEqual(await counts('endpoint'), [
+      [a.id, 3],
+      [b.id, 1],
+    ])
+    assert.deepEqual(await counts('type'), [
+      ['order.paid', 3],
+      ['order.created', 1],
+    ])
+    assert.deepEqual(await counts('reason'), [
+      ['exhausted', 3],
+      ['gone', 1],
+    ])
+    assert.deepEqual(await counts('type', { endpointId: b.id }), [['order.paid', 1]])
+    const [first] = await store.groupDeadLetters({}, 'endpoint', 1)
+    assert.deepEqual([first!.reasons, first!.endpoints], [['exhausted', 'gone'], 1])
   })
 
   promise('discards the oldest first, with their attempts, and nothing twice', async (store) => {
