@@ -21,6 +21,7 @@ export type {
 } from './library/options.ts'
 export { openPosthorn, type Posthorn } from './library/posthorn.ts'
 export type {
+  CancelFilterOptions,
   Deliveries,
   DeliveryFilterOptions,
   EventFilterOptions,

@@ -1,5 +1,6 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Clock } from '../core/clock.ts'
+import type { DeliveryFilter } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
@@ -8,6 +9,7 @@ import type { Notices } from '../notices.ts'
 import type { Claim, Condition, Store } from '../store/store.ts'
 import { tryOut } from './attempt.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
+import { type CancelledMany, type CancelMany, cancelMatching } from './cancel-matching.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Conditions, freshCondition } from './conditions.ts'
 import { revive } from './decide.ts'
@@ -224,6 +226,15 @@ export class Dispatcher {
       this.#loop.dropAhead(this.#works.get(record.delivery.endpointId))
       this.lookAt([record.delivery.endpointId])
     })
+  }
+
+  /** The same for all that wait and match. */
+  cancelMatching(filter: DeliveryFilter, request: CancelMany): Promise<CancelledMany> {
+    const onCancelled = (endpointIds: readonly string[]): void => {
+      for (const id of endpointIds) this.#loop.dropAhead(this.#works.get(id))
+      this.lookAt(endpointIds)
+    }
+    return cancelMatching({ ...this.#parts, onCancelled }, filter, request)
   }
 
   /** Closes the breaker and ends the hold; answers whether there is such an endpoint. */

@@ -1,13 +1,15 @@
 import type { Pipeline } from '../app.ts'
-import { type DeliveryStatus, deliveryStatuses, type StatusClass } from '../core/delivery.ts'
+import { type DeliveryFilter, type DeliveryStatus, deliveryStatuses, type StatusClass } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
+import { previewOf } from '../server/bulk.ts'
 import { deliveryDetail } from '../server/delivery-detail.ts'
-import { filterOf, filterQuery } from '../server/filter-schema.ts'
+import { cancelFilter, filterOf, filterQuery, filterShown } from '../server/filter-schema.ts'
 import { closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
 import { deliveryShown, eventShown, summaryShown } from '../server/shown.ts'
 import { asTexts, notFound, readGiven } from './reading.ts'
+import type { ReplayFilterOptions } from './replays.ts'
 
 /** A delivery as the API shows it. */
 export type ShownDelivery = ReturnType<typeof deliveryShown>
@@ -108,7 +110,26 @@ export class Deliveries {
         throw new PosthornError('conflict', `The delivery ${id} has ended already.`)
     }
   }
+
+  /** How many `cancelMatching` would cancel, and a few of them. */
+  previewCancel(filter: CancelFilterOptions): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
+    return previewOf(this.#pipeline.store, waitingOf(filter))
+  }
+
+  /** Ends all that wait and match, as failed with reason `cancelled`. An empty filter means all that wait. */
+  async cancelMatching(filter: CancelFilterOptions): Promise<{ cancelled: number }> {
+    const { dispatcher, log } = this.#pipeline
+    const waiting = waitingOf(filter)
+    const audit = (cancelled: number) =>
+      log.warn({ by: 'library', filter: filterShown(waiting), cancelled }, 'deliveries.cancelled')
+    const all = { before: null, limit: Number.MAX_SAFE_INTEGER, audit }
+    const { cancelled } = await dispatcher.cancelMatching(waiting, all)
+    return { cancelled }
+  }
 }
+
+/** Which of those that wait. */
+export type CancelFilterOptions = Omit<ReplayFilterOptions, 'status'>
 
 export class Events {
   readonly #pipeline: Pipeline
@@ -133,6 +154,11 @@ export class Events {
     const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
     return { ...eventShown(event, deliveries.items), body: event.body }
   }
+}
+
+function waitingOf(filter: CancelFilterOptions): DeliveryFilter {
+  const asked = readGiven(cancelFilter, asTexts(filter), 'This filter')
+  return { ...filterOf(asked, everything), statuses: ['pending'] }
 }
 
 /** What cannot be an id is simply not found. */

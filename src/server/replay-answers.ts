@@ -55,6 +55,13 @@ export const previewAnswer = z
   .strictObject({ matched: z.int().min(0), sample: z.array(deliveryAnswer) })
   .meta({ id: 'Preview', description: 'What would be concerned: how many, and a few of them. Nothing was done.' })
 
+export const cancelledAnswer = z
+  .strictObject({
+    cancelled: z.int().min(0),
+    next: z.string().nullable().meta({ description: 'The cursor to go on with after `limit`. Null: that was all.' }),
+  })
+  .meta({ id: 'CancelledDeliveries' })
+
 export const discardedAnswer = z.strictObject({ discarded: z.int().min(0) }).meta({ id: 'Discarded' })
 
 export function replayShown(replay: Replay): Record<string, unknown> {

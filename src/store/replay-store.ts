@@ -19,6 +19,18 @@ export interface ReplayStore {
    */
   discard(filter: DeliveryFilter, limit: number, settledBy: number): Promise<number>
 
+  /**
+   * The ids of pending deliveries that match, newest first, at most `limit`, older than the delivery `before`. Fewer than
+   * `limit` means: that was all.
+   */
+  findWaiting(filter: DeliveryFilter, before: string | null, limit: number): Promise<readonly string[]>
+
+  /**
+   * Ends those of these deliveries that are still pending as failed with reason `cancelled`, in this order, and answers
+   * with them. The next of a lane whose head ends becomes due. What is in hand or has ended stays as it is.
+   */
+  cancelWaiting(deliveryIds: readonly string[], now: number): Promise<readonly EndedDelivery[]>
+
   /** How many a job with this selection would match, for the job of one tenant or (null) of all. */
   countSelection(selection: Selection, tenant: string | null): Promise<number>
 
@@ -47,6 +59,15 @@ export interface ReplayStore {
   /** Deletes ended jobs that ended before `before`, at most `limit`; answers how many. */
   pruneReplays(before: number, limit: number): Promise<number>
 }
+
+/** A delivery that ended without a try, with what its notice says. */
+export type EndedDelivery = Readonly<{
+  deliveryId: string
+  eventId: string
+  endpointId: string
+  tenant: string
+  type: string
+}>
 
 export type DeadLetterGroup = Readonly<{
   /** The folded error (core/error-groups; the reason where there is none), the endpoint's id, the type, or the reason. */

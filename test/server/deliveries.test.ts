@@ -78,17 +78,17 @@ describe('a delivery', () => {
   })
 
   test('is found by key, several statuses, the class of its last status and a pattern of types', async () => {
-    const { id, eventId } = await settled({ type: 'find.refused.late', data: 'bad', key: 'order-42' })
-    const other = await settled({ type: 'find.taken', data: 'good', key: 'order-4' })
+    const { id, eventId } = await settled({ type: 'order.find.refused', data: 'bad', key: 'order-42' })
+    const other = await settled({ type: 'order.find.taken', data: 'good', key: 'order-4' })
     const found = async (filter: string) =>
       (await served.call('GET', `/v1/deliveries?${filter}`)).json.items.map((item: Json) => item.id)
     assert.deepEqual(await found('key=order-42'), [id])
-    assert.deepEqual(await found('type=find.*&status=failed,delivered'), [other.id, id])
-    assert.deepEqual(await found('type=find.*&status=failed&status=delivered'), [other.id, id])
-    assert.deepEqual(await found('type=find.*&statusClass=4xx'), [id])
-    assert.deepEqual(await found('type=find.*&statusClass=2xx,5xx'), [other.id])
-    assert.deepEqual(await found('type=*.refused.*&key=order-42&tenant=default'), [id])
-    const events = (await served.call('GET', '/v1/events?key=order-42&type=find.*')).json.items
+    assert.deepEqual(await found('type=order.find.*&status=failed,delivered'), [other.id, id])
+    assert.deepEqual(await found('type=order.find.*&status=failed&status=delivered'), [other.id, id])
+    assert.deepEqual(await found('type=order.find.*&statusClass=4xx'), [id])
+    assert.deepEqual(await found('type=order.find.*&statusClass=2xx,5xx'), [other.id])
+    assert.deepEqual(await found('type=*.find.refused&key=order-42&tenant=default'), [id])
+    const events = (await served.call('GET', '/v1/events?key=order-42&type=order.find.*')).json.items
     assert.deepEqual(
       events.map((item: Json) => item.id),
       [eventId],

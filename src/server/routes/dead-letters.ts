@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import { type DeliveryFilter, deadStatuses, groupings } from '../../core/delivery.ts'
 import { discardMatching } from '../../dispatch/discard.ts'
-import { sampleMax } from '../../dispatch/replays.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
+import { all, dryRun, previewOf, requireScope } from '../bulk.ts'
 import { groupShown, groupsAnswer } from '../dead-letter-groups.ts'
 import { discardFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
-import { type FieldError, validationProblem } from '../problem.ts'
+import { validationProblem } from '../problem.ts'
 import { discardedAnswer, previewAnswer } from '../replay-answers.ts'
 import type { Api } from '../route.ts'
-import { choice, closedObject, closedQuery, pageQuery, says } from '../schemas.ts'
+import { choice, closedObject, closedQuery, pageQuery } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { deliveryShown } from '../shown.ts'
 
@@ -18,12 +18,7 @@ const listQuery = closedQuery({
   group: choice(groupings).exactOptional(),
 })
 
-const yesOrNo = z.boolean({ error: says('must be true or false') })
-const discardBody = closedObject({
-  filter: discardFilter.optional(),
-  all: z.literal(true, { error: says('must be true, or left out') }).optional(),
-  dryRun: yesOrNo.default(false),
-})
+const discardBody = closedObject({ filter: discardFilter.optional(), all, dryRun })
 
 export function deadLetterRoutes(api: Api, parts: ServerParts): void {
   listRoute(api, parts)
@@ -65,26 +60,12 @@ function discardRoute(api: Api, { store, log, clock }: ServerParts): void {
     body: { kind: 'json', schema: discardBody, example: { filter: { reason: 'cancelled' }, dryRun: true } },
     responses: { 200: z.union([previewAnswer, discardedAnswer]) },
     handler: async ({ scope, caller, body: { filter = {}, all = false, dryRun } }) => {
-      const wrong = scopeProblem(filter, all)
-      if (wrong !== null) throw validationProblem([wrong])
+      requireScope(filter, all, 'dead letter')
       const dead: DeliveryFilter = { statuses: deadStatuses, ...filterOf(filter, scope) }
-      if (dryRun) {
-        const matched = await store.countDeliveries(dead, Number.MAX_SAFE_INTEGER)
-        const { items } = await store.listDeliveries({ ...dead, limit: sampleMax })
-        return { matched, sample: items.map(deliveryShown) }
-      }
+      if (dryRun) return previewOf(store, dead)
       const audit = (discarded: number) =>
         log.warn({ by: caller.name, filter: filterShown(dead), all, discarded }, 'dead_letters.discarded')
       return { discarded: await discardMatching(store, dead, { now: clock.steady(), audit }) }
     },
   })
-}
-
-/** Nobody deletes everything by a slip: no condition at all has to be said in so many words. */
-function scopeProblem(filter: object, all: boolean): FieldError | null {
-  const isEmpty = Object.keys(filter).length === 0
-  if (isEmpty && !all) {
-    return { path: 'filter', message: 'must name something; to delete every dead letter say {"all": true}' }
-  }
-  return all && !isEmpty ? { path: 'all', message: 'means every dead letter; leave it or the filter out' } : null
 }

@@ -1,10 +1,13 @@
-import { deliveryStatuses } from '../../core/delivery.ts'
+import { z } from 'zod'
+import { type DeliveryFilter, deliveryStatuses } from '../../core/delivery.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
+import { all, dryRun, previewOf, requireScope } from '../bulk.ts'
 import { deliveryDetail } from '../delivery-detail.ts'
-import { filterOf, filterQuery } from '../filter-schema.ts'
+import { cancelFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
+import { cancelledAnswer, previewAnswer } from '../replay-answers.ts'
 import type { Api } from '../route.ts'
-import { closedQuery, idParam, pageQuery } from '../schemas.ts'
+import { closedObject, closedQuery, idParam, pageQuery, says, wholeNumber } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { deliveryShown } from '../shown.ts'
 
@@ -18,6 +21,7 @@ export function deliveryRoutes(api: Api, parts: ServerParts): void {
   readRoutes(api, parts)
   retryRoute(api, parts)
   cancelRoute(api, parts)
+  cancelManyRoute(api, parts)
 }
 
 function readRoutes(api: Api, parts: ServerParts): void {
@@ -105,6 +109,41 @@ function cancelRoute(api: Api, { store, dispatcher }: ServerParts): void {
         case 'cancelled':
           return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
       }
+    },
+  })
+}
+
+const cancelBody = closedObject({
+  filter: cancelFilter.optional(),
+  all,
+  dryRun,
+  limit: wholeNumber(1, 1_000_000)
+    .optional()
+    .meta({ description: 'At most this many, newest first. Default: all that match.' }),
+  cursor: z
+    .string()
+    .regex(/^dlv_[0-9a-z]{1,64}$/, { error: says('must be the `next` of the answer before') })
+    .optional(),
+})
+
+function cancelManyRoute(api: Api, { store, dispatcher, log }: ServerParts): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/deliveries/cancel',
+    name: 'cancelDeliveries',
+    summary: 'End deliveries that wait, as failed with reason cancelled; for every one of them say {"all": true}',
+    tag: 'deliveries',
+    role: 'admin',
+    body: { kind: 'json', schema: cancelBody, example: { filter: { type: 'order.*' }, dryRun: true } },
+    responses: { 200: z.union([previewAnswer, cancelledAnswer]) },
+    handler: async ({ scope, caller, body }) => {
+      const { filter = {}, all = false, dryRun, limit = Number.MAX_SAFE_INTEGER, cursor = null } = body
+      requireScope(filter, all, 'delivery that waits')
+      const waiting: DeliveryFilter = { ...filterOf(filter, scope), statuses: ['pending'] }
+      if (dryRun) return previewOf(store, waiting)
+      const audit = (cancelled: number) =>
+        log.warn({ by: caller.name, filter: filterShown(waiting), all, cancelled }, 'deliveries.cancelled')
+      return dispatcher.cancelMatching(waiting, { before: cursor, limit, audit })
     },
   })
 }

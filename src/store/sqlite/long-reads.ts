@@ -1,10 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { type DeliveryFilter, deadStatuses, type GroupBy } from '../../core/delivery.ts'
+import { numberOf } from '../../core/id.ts'
 import { isRecovery, type Selection } from '../../core/replay.ts'
 import type { DeadLetterGroup } from '../replay-store.ts'
 import type { StoreStats } from '../upkeep-store.ts'
 import { groupDead } from './grouping.ts'
-import { countMatching, type Matching, matching, walkMatching } from './matching.ts'
+import { countMatching, type Matching, matching, newestKeys, walkMatching } from './matching.ts'
 import type { Reads } from './reads.ts'
 import { countRecovery, readEndpoint } from './recovery.ts'
 import { selected } from './selection.ts'
@@ -17,12 +18,14 @@ export type LongReads = {
   groupDeadLetters: { request: GroupQuery; answer: readonly DeadLetterGroup[] }
   /** A page of what waits. */
   listDeliveries: Reads['listDeliveries']
+  findWaiting: { request: WaitingQuery; answer: readonly string[] }
   findDead: { request: DeadQuery; answer: readonly Found[] }
   measureReplay: { request: { selection: Selection; tenant: string | null }; answer: Measured }
   stats: { request: null; answer: StoreStats }
 }
 
 type GroupQuery = Readonly<{ filter: DeliveryFilter; by: GroupBy; limit: number }>
+type WaitingQuery = Readonly<{ filter: DeliveryFilter; before: string | null; limit: number }>
 type DeadQuery = Readonly<{ filter: DeliveryFilter; limit: number; settledBy: number }>
 
 /** A row as it was seen; by its version the writer knows whether it still is. */
@@ -52,6 +55,14 @@ export class LongReader {
 
   groupDeadLetters({ filter, by, limit }: GroupQuery): readonly DeadLetterGroup[] {
     return groupDead(this.#statements, deadOnly(filter), by, limit)
+  }
+
+  findWaiting({ filter, before, limit }: WaitingQuery): readonly string[] {
+    const waiting = matching({ ...filter, statuses: ['pending'] }, this.#statements)
+    const start = before === null ? null : numberOf('dlv', before)
+    const bounds = { before: start, limit, looksMax: Number.POSITIVE_INFINITY, rowKey: 'd.no' }
+    const { keys } = newestKeys(this.#statements, waiting, bounds)
+    return keys.flatMap((no) => this.#statements.rows('SELECT id FROM deliveries WHERE no = ?', [no]).flat() as string[])
   }
 
   /**

@@ -4,7 +4,7 @@ import type { Reason } from '../../core/outcome.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
-import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
+import type { EndedDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
   AppendedItem,
@@ -58,6 +58,7 @@ export type Calls = {
   stepReplay: { request: ReplayStep; answer: ReplayStepped }
   pruneReplays: { request: { before: number; limit: number }; answer: number }
   discard: { request: { found: readonly Found[]; settledBy: number }; answer: number }
+  cancelWaiting: { request: { deliveryIds: readonly string[]; now: number }; answer: readonly EndedDelivery[] }
   expire: { request: ExpireRequest; answer: Expired }
   prune: { request: PruneRequest; answer: Pruned }
   shrink: { request: number; answer: number }

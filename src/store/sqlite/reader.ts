@@ -57,6 +57,7 @@ function serve(
     ahead: (request) => reader.ahead(request),
     countDeliveries: (request) => long.countDeliveries(request),
     groupDeadLetters: (request) => long.groupDeadLetters(request),
+    findWaiting: (request) => long.findWaiting(request),
     findDead: (request) => long.findDead(request),
     measureReplay: (request) => long.measureReplay(request),
     stats: () => long.stats(),

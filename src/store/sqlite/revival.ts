@@ -1,13 +1,17 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Delivery, Pending } from '../../core/delivery.ts'
+import type { Delivery, Pending, Settled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
-import { expired, replayed } from '../../core/lifecycle.ts'
+import { ended, expired, replayed } from '../../core/lifecycle.ts'
+import type { EndedDelivery } from '../replay-store.ts'
 import { laneTailSql } from './append.ts'
 import type { Commit } from './commit.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Found } from './long-reads.ts'
 import { packChange } from './messages.ts'
 import { type Cell, deliveryCells, deliveryColumns, toDelivery } from './rows.ts'
+
+/** As it was before. */
+type Ended = Readonly<{ delivery: Pending; tenant: string; type: string }>
 
 const noAttempt = { attempt: null, claimNext: null }
 
@@ -54,11 +58,19 @@ export class Revival {
   }
 
   /** Ends a pending delivery that is too old; null: it is not pending any more. */
-  expire(no: number, now: number): Readonly<{ delivery: Pending; tenant: string; type: string }> | null {
-    const { delivery, tenant, type } = this.#find(no)
-    if (delivery.status !== 'pending') return null
-    this.#commit.run([packChange({ to: expired(delivery, now), ...noAttempt })])
-    return { delivery, tenant, type }
+  expire(no: number, now: number): Ended | null {
+    return this.#end(no, (delivery) => expired(delivery, now))
+  }
+
+  /** Ends those that are still pending. One by one: the end of a head changes the next in its lane, which may be among them. */
+  cancel(deliveryIds: readonly string[], now: number): readonly EndedDelivery[] {
+    return deliveryIds.flatMap((id) => {
+      const no = numberOf('dlv', id)
+      const end = no === null ? null : this.#end(no, (delivery) => ended(delivery, 'cancelled', now))
+      if (end === null) return []
+      const { eventId, endpointId } = end.delivery
+      return [{ deliveryId: end.delivery.id, eventId, endpointId, tenant: end.tenant, type: end.type }]
+    })
   }
 
   /**
@@ -91,9 +103,22 @@ export class Revival {
     return count
   }
 
+  #end(no: number, end: (delivery: Pending) => Settled): Ended | null {
+    const row = this.#read.get(no) as unknown as Cell[] | undefined
+    if (row === undefined) return null
+    const { delivery, tenant, type } = this.#recordOf(row)
+    if (delivery.status !== 'pending') return null
+    this.#commit.run([packChange({ to: end(delivery), ...noAttempt })])
+    return { delivery, tenant, type }
+  }
+
   #find(no: number): Readonly<{ delivery: Delivery; tenant: string; type: string }> {
     const row = this.#read.get(no) as unknown as Cell[] | undefined
     if (row === undefined) throw new Error(`no delivery has the row key ${no}`)
+    return this.#recordOf(row)
+  }
+
+  #recordOf(row: readonly Cell[]): Readonly<{ delivery: Delivery; tenant: string; type: string }> {
     const [eventId, endpointNo, tenant, type] = row.slice(deliveryCells) as [string, number, string, string]
     const delivery = toDelivery(row, 0, { eventId, endpointId: this.#endpoints.idOf(endpointNo) })
     return { delivery, tenant, type }

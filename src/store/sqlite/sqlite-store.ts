@@ -7,7 +7,7 @@ import type { Event } from '../../core/event.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
-import type { DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
+import type { DeadLetterGroup, EndedDelivery, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   AheadRequest,
   Appended,
@@ -227,6 +227,14 @@ class SqliteStore implements Store {
       // All of them changed between the two: that says nothing about what else there is.
       if (count > 0) return count
     }
+  }
+
+  findWaiting(filter: DeliveryFilter, before: string | null, limit: number): Promise<readonly string[]> {
+    return this.#longReader.call('findWaiting', { filter, before, limit })
+  }
+
+  cancelWaiting(deliveryIds: readonly string[], now: number): Promise<readonly EndedDelivery[]> {
+    return this.#writer.call('cancelWaiting', { deliveryIds, now })
   }
 
   async countSelection(selection: Selection, tenant: string | null): Promise<number> {

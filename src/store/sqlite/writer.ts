@@ -151,6 +151,7 @@ function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, re
     stepReplay: (step) => replays.step(step),
     pruneReplays: (request) => replays.prune(request),
     discard: (request) => replays.discard(request),
+    cancelWaiting: ({ deliveryIds, now }) => revival.cancel(deliveryIds, now),
     expire: (request) => upkeep.expire(request),
     prune: (request) => upkeep.prune(request),
     shrink: (pagesMax) => upkeep.shrink(pagesMax),

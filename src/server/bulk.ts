@@ -1,0 +1,30 @@
+import { z } from 'zod'
+import type { DeliveryFilter } from '../core/delivery.ts'
+import { sampleMax } from '../dispatch/replays.ts'
+import type { Store } from '../store/store.ts'
+import { type FieldError, validationProblem } from './problem.ts'
+import { says } from './schemas.ts'
+import { deliveryShown } from './shown.ts'
+
+// What the verbs that touch many deliveries have in common.
+
+export const dryRun = z.boolean({ error: says('must be true or false') }).default(false)
+export const all = z.literal(true, { error: says('must be true, or left out') }).optional()
+
+/** Nobody touches everything by a slip: no condition at all has to be said in so many words. `what`: like `dead letter`. */
+export function requireScope(filter: object, isAll: boolean, what: string): void {
+  const problem = scopeProblem(Object.keys(filter).length === 0, isAll, what)
+  if (problem !== null) throw validationProblem([problem])
+}
+
+function scopeProblem(isEmpty: boolean, isAll: boolean, what: string): FieldError | null {
+  if (isEmpty && !isAll) return { path: 'filter', message: `must name something; for every ${what} say {"all": true}` }
+  return isAll && !isEmpty ? { path: 'all', message: `means every ${what}; leave it or the filter out` } : null
+}
+
+/** How many would be touched, and a few of them. */
+export async function previewOf(store: Store, filter: DeliveryFilter) {
+  const matched = await store.countDeliveries(filter, Number.MAX_SAFE_INTEGER)
+  const { items } = await store.listDeliveries({ ...filter, limit: sampleMax })
+  return { matched, sample: items.map(deliveryShown) }
+}
