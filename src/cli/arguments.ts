@@ -64,6 +64,17 @@ export function words(text: string, previous: readonly string[] = []): readonly 
   ]
 }
 
+/** The same, each of them one of these. */
+export function choicesOf(
+  choices: readonly string[],
+): (text: string, previous?: readonly string[]) => readonly string[] {
+  return (text, previous) => {
+    const given = words(text, previous)
+    if (given.length > 0 && given.every((word) => choices.includes(word))) return given
+    throw new InvalidArgumentError(`Allowed choices are ${choices.join(', ')}.`)
+  }
+}
+
 export function json(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -1,17 +1,14 @@
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { deliveryStatuses } from '../core/delivery.ts'
-import { reasons } from '../core/outcome.ts'
 import type { WaitsFor } from '../core/waiting.ts'
 import { ApiClient } from '../server/client.ts'
 import { isRow, rowOf } from './answers.ts'
-import { since } from './arguments.ts'
+import { addCancel } from './cancel.ts'
 import { clientSettings } from './client-settings.ts'
-import { confirm } from './confirm.ts'
-import { CommandFailed } from './failure.ts'
+import { type DeliveryFlags, queryOf, withDeliveryFlags } from './delivery-flags.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
-  counted,
   type Field,
   type Format,
   fieldsOf,
@@ -24,32 +21,14 @@ import {
 } from './output.ts'
 import { printable, type Terminal } from './terminal.ts'
 
-type DeliveryFilter = ListOptions &
-  Readonly<{
-    status?: string
-    endpoint?: string
-    event?: string
-    type?: string
-    tenant?: string
-    reason?: string
-    error?: string
-    since?: string
-  }>
+type Listing = ListOptions & DeliveryFlags
 
 export function addDeliveries(program: Command, terminal: Terminal): void {
   const deliveries = program.command('deliveries').description('see what was delivered, what waits and what failed')
-  const list = deliveries
-    .command('list')
-    .description('list deliveries, newest first')
-    .addOption(new Option('--status <status>', 'only these').choices(deliveryStatuses))
-    .option('--endpoint <id>', 'only to this endpoint')
-    .option('--event <id>', 'only of this event')
-    .option('--type <type>', 'only of events of this type')
-    .option('--tenant <name>', 'only of this tenant')
-    .addOption(new Option('--reason <reason>', 'only dead letters with this reason').choices(reasons))
-    .option('--error <text>', 'only where the last error contains this')
-    .option('--since <when>', 'only received since then: 2h (ago), or an instant', since)
-  withFormat(withPaging(list)).action((options: DeliveryFilter) => listDeliveries(terminal, options))
+  const list = deliveries.command('list').description('list deliveries, newest first')
+  withFormat(withPaging(withDeliveryFlags(list, deliveryStatuses))).action((options: Listing) =>
+    listDeliveries(terminal, options),
+  )
 
   const show = deliveries.command('show').description('show a delivery and every attempt').argument('<id>', 'dlv_…')
   withFormat(show).action((id: string, options: { output: Format }) => showDelivery(terminal, id, options.output))
@@ -60,12 +39,7 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
     .argument('<id...>', 'dlv_…')
   retry.action((ids: readonly string[]) => retryDeliveries(terminal, ids))
 
-  const cancel = deliveries
-    .command('cancel')
-    .description('end it as failed while it waits; the next in its lane is due at once')
-    .argument('<id...>', 'dlv_…')
-    .option('--yes', 'do not ask')
-  cancel.action((ids: readonly string[], { yes = false }: { yes?: boolean }) => cancelDeliveries(terminal, ids, yes))
+  addCancel(deliveries, terminal)
 }
 
 export function deliveryColumns(terminal: Terminal): readonly Column[] {
@@ -82,13 +56,11 @@ export function deliveryColumns(terminal: Terminal): readonly Column[] {
   ]
 }
 
-async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Promise<void> {
-  const { status, endpoint, event, type, tenant, reason, error, since: from } = options
-  const query = { status, endpoint, event, type, tenant, reason, error, from }
+async function listDeliveries(terminal: Terminal, options: Listing): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   await printPages(terminal, client, {
     path: '/v1/deliveries',
-    query,
+    query: queryOf(options),
     options,
     columns: deliveryColumns(terminal),
     whenEmpty: 'no delivery matches',
@@ -139,16 +111,5 @@ async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Prom
   for (const id of ids) {
     await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`)
     terminal.say(`${id} is due now`)
-  }
-}
-
-async function cancelDeliveries(terminal: Terminal, ids: readonly string[], yes: boolean): Promise<void> {
-  const client = new ApiClient(clientSettings(terminal.env))
-  const question = `cancel ${ids.length === 1 ? ids[0] : counted(ids.length, 'delivery')}?`
-  // One is taken back with a retry; many are worth a question.
-  if (ids.length > 1 && !(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was cancelled')
-  for (const id of ids) {
-    await client.post(`/v1/deliveries/${encodeURIComponent(id)}/cancel`)
-    terminal.say(`${id} is cancelled`)
   }
 }

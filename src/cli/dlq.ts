@@ -1,24 +1,34 @@
 import { type Command, Option } from 'commander'
+import { deadStatuses, type GroupBy, groupings } from '../core/delivery.ts'
 import { ApiClient, longSilenceMsMax } from '../server/client.ts'
 import { rowOf, rowsOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
-import { type DeadLetterFlags, filterOf, withDeadLetterFlags, withIds } from './dead-letter-flags.ts'
 import { deliveryColumns, showDelivery } from './deliveries.ts'
+import { type DeliveryFlags, filterOf, queryOf, withDeliveryFlags, withIds } from './delivery-flags.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
-import { type Column, counted, type Format, instantText, ListPrinter, printItem, textOf, withFormat } from './output.ts'
+import {
+  type Column,
+  counted,
+  type Format,
+  instantText,
+  ListPrinter,
+  printItem,
+  type Row,
+  textOf,
+  withFormat,
+} from './output.ts'
 import { type JobFlags, printPreview, startReplay, withJobFlags } from './replays.ts'
 import type { Terminal } from './terminal.ts'
 
-type Discarding = DeadLetterFlags & Readonly<{ all?: boolean; dryRun?: boolean; yes?: boolean; output: Format }>
-type Listing = DeadLetterFlags & ListOptions & Readonly<{ event?: string; group?: 'error' }>
+type Discarding = DeliveryFlags & Readonly<{ all?: boolean; dryRun?: boolean; yes?: boolean; output: Format }>
+type Listing = DeliveryFlags & ListOptions & Readonly<{ group?: GroupBy }>
 
 export function addDlq(program: Command, terminal: Terminal): void {
   const dlq = program.command('dlq').description('see, bring back or delete dead letters')
-  const list = withDeadLetterFlags(dlq.command('list').description('list dead letters, newest first'))
-  list.option('--event <id>', 'only of this event')
-  list.addOption(new Option('--group <by>', 'what went wrong how often, instead of each one').choices(['error']))
+  const list = withDeliveryFlags(dlq.command('list').description('list dead letters, newest first'), deadStatuses)
+  list.addOption(new Option('--group <by>', 'how many there are by this, instead of each one').choices(groupings))
   withFormat(withPaging(list)).action((options: Listing) => listDeadLetters(terminal, options))
 
   const show = dlq.command('show').description('show a dead letter and every attempt').argument('<id>', 'dlv_…')
@@ -27,7 +37,7 @@ export function addDlq(program: Command, terminal: Terminal): void {
   const replay = dlq
     .command('replay')
     .description('bring dead letters back: a job that goes on by itself, see posthorn replays')
-  withFormat(withJobFlags(withIds(withDeadLetterFlags(replay)))).action((flags: DeadLetterFlags & JobFlags) =>
+  withFormat(withJobFlags(withIds(withDeliveryFlags(replay, deadStatuses)))).action((flags: DeliveryFlags & JobFlags) =>
     startReplay(
       terminal,
       { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter', endpoint: flags.endpoint },
@@ -41,13 +51,14 @@ export function addDlq(program: Command, terminal: Terminal): void {
     .option('--all', 'every dead letter there is')
     .option('--dry-run', 'only say what would be deleted')
     .option('--yes', 'do not ask')
-  withFormat(withIds(withDeadLetterFlags(discard))).action((flags: Discarding) => discardDeadLetters(terminal, flags))
+  withFormat(withIds(withDeliveryFlags(discard, deadStatuses))).action((flags: Discarding) =>
+    discardDeadLetters(terminal, flags),
+  )
 }
 
 async function listDeadLetters(terminal: Terminal, options: Listing): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
-  const { status, endpoint, event, type, tenant, reason, error, since: from, until: to } = options
-  const query = { status, endpoint, event, type, tenant, reason, error, from, to }
+  const query = queryOf(options)
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
     const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'RETRY')
@@ -57,18 +68,19 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
   if (options.all || options.cursor !== undefined) {
     throw new UsageError('Groups come in one page: leave --all and --cursor out, or say --limit.')
   }
-  const answer = rowOf(await client.get('/v1/dead-letters', { ...query, group: 'error', limit: options.limit }))
-  const printer = new ListPrinter(terminal, options.output, groupColumns(terminal))
+  const answer = rowOf(await client.get('/v1/dead-letters', { ...query, group: options.group, limit: options.limit }))
+  const printer = new ListPrinter(terminal, options.output, groupColumns(terminal, options.group))
   printer.add(rowsOf(answer.groups))
   printer.end(whenEmpty)
 }
 
-function groupColumns(terminal: Terminal): readonly Column[] {
+function groupColumns(terminal: Terminal, by: GroupBy): readonly Column[] {
   return [
     { title: 'COUNT', show: ({ count }) => textOf(count) },
-    { title: 'ERROR', show: ({ error }) => textOf(error) },
-    { title: 'REASONS', show: ({ reasons }) => textOf(reasons) },
-    { title: 'ENDPOINTS', show: ({ endpoints }) => textOf(endpoints) },
+    { title: by.toUpperCase(), show: (group) => textOf(group[by]) },
+    ...(by === 'endpoint' ? [{ title: 'NAME', show: ({ name }: Row) => textOf(name) }] : []),
+    ...(by === 'reason' ? [] : [{ title: 'REASONS', show: ({ reasons }: Row) => textOf(reasons) }]),
+    ...(by === 'endpoint' ? [] : [{ title: 'ENDPOINTS', show: ({ endpoints }: Row) => textOf(endpoints) }]),
     { title: 'FIRST', show: ({ first }) => instantText(terminal, first) },
     { title: 'LAST', show: ({ last }) => instantText(terminal, last) },
     { title: 'SAMPLE', show: ({ sample }) => textOf(sample) },

@@ -17,17 +17,19 @@ import {
 } from './output.ts'
 import type { Terminal } from './terminal.ts'
 
-type EventFilter = ListOptions & Readonly<{ type?: string; tenant?: string; since?: string; until?: string }>
+type EventFilter = ListOptions &
+  Readonly<{ type?: string; key?: string; tenant?: string; since?: string; until?: string }>
 
 export function addEvents(program: Command, terminal: Terminal): void {
   const events = program.command('events').description('see what was accepted')
   const list = events
     .command('list')
     .description('list events, newest first')
-    .option('--type <type>', 'only of this type')
+    .option('--type <type>', 'only of this type, or pattern like order.*')
+    .option('--key <key>', 'only with this key')
     .option('--tenant <name>', 'only of this tenant')
     .option('--since <when>', 'only received since then: 2h (ago), or an instant', since)
-    .option('--until <when>', 'only received before then', since)
+    .option('--until <when>', 'only received before then: 2h (ago), or an instant', since)
   withFormat(withPaging(list)).action((options: EventFilter) => listEvents(terminal, options))
 
   const show = events.command('show').description('show an event and its deliveries').argument('<id>', 'evt_…')
@@ -53,10 +55,10 @@ function eventColumns(terminal: Terminal): readonly Column[] {
 }
 
 async function listEvents(terminal: Terminal, options: EventFilter): Promise<void> {
-  const { type, tenant, since: from, until: to } = options
+  const { type, key, tenant, since: from, until: to } = options
   await printPages(terminal, new ApiClient(clientSettings(terminal.env)), {
     path: '/v1/events',
-    query: { type, tenant, from, to },
+    query: { type, key, tenant, from, to },
     options,
     columns: eventColumns(terminal),
     whenEmpty: 'no event matches',

@@ -54,6 +54,8 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'events body': ['posthorn events body evt_0aj52yq7c00ds3kx8w1hn5t > body.json'],
   'deliveries list': [
     'posthorn deliveries list --status failed --endpoint ep_0aj52yfkm006yg2qmpeajzq --since 2h',
+    'posthorn deliveries list --key order-42  # was it delivered?',
+    `posthorn deliveries list --status failed,pending --status-class 5xx --type 'order.*'`,
     'posthorn deliveries list --reason exhausted --all -o jsonl',
   ],
   'deliveries show': ['posthorn deliveries show dlv_0aj52yq7c04vb6zr2m9ye8k'],
@@ -63,9 +65,13 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'dispatch resume': ['posthorn dispatch resume'],
   backup: ['posthorn backup ./backup/posthorn-2026-01-31.db', 'posthorn backup /mnt/backup/posthorn.db --with-key'],
   doctor: ['posthorn doctor', 'posthorn doctor -o json'],
-  'deliveries cancel': ['posthorn deliveries cancel dlv_0aj52yq7c04vb6zr2m9ye8k'],
+  'deliveries cancel': [
+    'posthorn deliveries cancel dlv_0aj52yq7c04vb6zr2m9ye8k',
+    'posthorn deliveries cancel --endpoint ep_0aj52yfkm006yg2qmpeajzq --until 2h --dry-run',
+  ],
   'dlq list': [
     'posthorn dlq list --group error --since 24h',
+    'posthorn dlq list --group endpoint',
     'posthorn dlq list --endpoint ep_0aj52yfkm006yg2qmpeajzq --reason exhausted',
   ],
   'dlq show': ['posthorn dlq show dlv_0aj52yq7c04vb6zr2m9ye8k'],

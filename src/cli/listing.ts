@@ -58,7 +58,8 @@ export async function printPages(terminal: Terminal, client: ApiClient, listing:
     printer.add(page.items)
     next = page.next
     count += page.items.length
-    if (!options.all) break
+    // A page may hold few, or none, of what matches rarely, and not be the last.
+    if (!options.all && count >= limit) break
   }
   if (typeof whenEmpty === 'string') printer.end(whenEmpty)
   else printer.end(count === 0 ? await whenEmpty() : '')

@@ -62,7 +62,9 @@ export class LongReader {
     const start = before === null ? null : numberOf('dlv', before)
     const bounds = { before: start, limit, looksMax: Number.POSITIVE_INFINITY, rowKey: 'd.no' }
     const { keys } = newestKeys(this.#statements, waiting, bounds)
-    return keys.flatMap((no) => this.#statements.rows('SELECT id FROM deliveries WHERE no = ?', [no]).flat() as string[])
+    return keys.flatMap(
+      (no) => this.#statements.rows('SELECT id FROM deliveries WHERE no = ?', [no]).flat() as string[],
+    )
   }
 
   /**
