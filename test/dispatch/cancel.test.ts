@@ -91,3 +91,66 @@ test('of a retry and a cancel at the same time one wins, and nothing is lost', a
   ]
   assert.ok(allowed.includes(outcome), outcome)
 })
+
+const everything = { before: null, limit: Number.MAX_SAFE_INTEGER, audit: () => {} }
+
+test('what waits is cancelled in bulk: one notice each, none is tried for it, and what is in flight stays', async (t) => {
+  const bench = await openBench(t, { script: () => 'hold' })
+  const endpoint = await bench.add({ types: ['order.*'], ordering: 'endpoint' })
+  const other = await bench.add({ types: ['invoice.*'], ordering: 'endpoint' })
+  for (let n = 1; n <= 4; n++) await bench.send({ n })
+  await bench.send({ type: 'invoice.paid' })
+  await bench.quiet()
+  const audited: number[] = []
+  const cancelling = bench.dispatcher.cancelMatching(
+    { endpointId: endpoint.id, type: 'order.*' },
+    { ...everything, audit: (cancelled) => audited.push(cancelled) },
+  )
+  await bench.pass(1_000)
+  assert.deepEqual(await cancelling, { cancelled: 3, next: null })
+  assert.deepEqual(audited, [3])
+  assert.deepEqual(await bench.tally(endpoint.id), { processing: 1, failed: 3 })
+  const ended = bench.heard.filter((notice) => notice.kind === 'delivery.ended')
+  assert.deepEqual(
+    ended.map(({ reason, status, endpointId, type }) => [reason, status, endpointId, type]),
+    Array(3).fill(['cancelled', 'failed', endpoint.id, 'order.created']),
+  )
+  assert.equal(new Set(ended.map(({ deliveryId }) => deliveryId)).size, 3)
+  bench.wire.answerAll(answered(200))
+  await bench.quiet()
+  assert.equal(bench.wire.triesOf(endpoint).length, 1)
+  assert.deepEqual(await bench.tally(other.id), { delivered: 1 })
+})
+
+test('a lane goes on at once with what was not cancelled, behind a head that was', async (t) => {
+  const bench = await openBench(t, { script: (parcel) => answered(numberIn(parcel) === 1 ? 503 : 200) })
+  const endpoint = await bench.add({ ordering: 'endpoint' })
+  for (const n of [1, 2]) await bench.send({ n })
+  await bench.send({ n: 3, type: 'order.kept' })
+  await bench.quiet()
+  const cancelling = bench.dispatcher.cancelMatching({ type: 'order.created' }, everything)
+  await bench.pass(100)
+  assert.equal((await cancelling).cancelled, 2)
+  await bench.quiet()
+  assert.deepEqual(
+    bench.wire.triesOf(endpoint).map((one) => numberIn(one.parcel)),
+    [1, 3],
+  )
+})
+
+test('a bulk cancel with a limit says where to go on, and what arrived meanwhile is not meant', async (t) => {
+  const bench = await openBench(t, { paused: true })
+  await bench.add()
+  for (let n = 1; n <= 3; n++) await bench.send({ n })
+  const cancel = async (before: string | null) => {
+    const cancelling = bench.dispatcher.cancelMatching({}, { ...everything, before, limit: 2 })
+    await bench.pass(100)
+    return cancelling
+  }
+  const first = await cancel(null)
+  assert.equal(first.cancelled, 2)
+  assert.notEqual(first.next, null)
+  await bench.send({ n: 4 })
+  assert.deepEqual(await cancel(first.next), { cancelled: 1, next: null })
+  assert.deepEqual(await bench.tally(), { failed: 3, pending: 1 })
+})

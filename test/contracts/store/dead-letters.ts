@@ -88,6 +88,37 @@ export function deadLetterContract(promise: Promised): void {
     assert.deepEqual([first!.reasons, first!.endpoints], [['exhausted', 'gone'], 1])
   })
 
+  promise('finds what waits, newest first and page by page, and ends just that as cancelled', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrivals = Array.from({ length: 5 }, (_, n) => anArrival(endpoint, { event: { type: n < 4 ? 'a' : 'b' } }))
+    await store.append(arrivals)
+    const ids = arrivals.map(({ deliveries }) => deliveries[0]!.id)
+    const inHand = only((await claimDue(store, endpoint, { limit: 1 })).claims).delivery.id
+    assert.equal(inHand, ids[0])
+    assert.deepEqual(await store.findWaiting({ type: 'a' }, null, 2), [ids[3], ids[2]])
+    assert.deepEqual(await store.findWaiting({ type: 'a' }, ids[2]!, 2), [ids[1]])
+    assert.deepEqual(await store.findWaiting({ statuses: ['processing'], type: 'b' }, null, 9), [ids[4]])
+    const named = [ids[2]!, inHand, 'dlv_nonsense', ids[2]!]
+    const ended = await store.cancelWaiting(named, t0 + 7)
+    const { event } = arrivals[2]!
+    const facts = { eventId: event.id, endpointId: endpoint.id, tenant: 'default', type: 'a' }
+    assert.deepEqual(ended, [{ deliveryId: ids[2], ...facts }])
+    const { delivery } = (await store.getDelivery(ids[2]!))!
+    assert.ok(delivery.status === 'failed')
+    assert.deepEqual([delivery.reason, delivery.settledAt, delivery.retryAfter], ['cancelled', t0 + 7, null])
+    assert.equal(await statusOf(store, inHand), 'processing')
+  })
+
+  promise('the next of a lane is due when all before it are cancelled, in whatever order', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrivals = Array.from({ length: 4 }, () => anArrival(endpoint, { delivery: { lane: 'all' } }))
+    await store.append(arrivals)
+    const ids = arrivals.map(({ deliveries }) => deliveries[0]!.id)
+    const ended = await store.cancelWaiting([ids[0]!, ids[2]!, ids[1]!], t0 + 1)
+    assert.equal(ended.length, 3)
+    assert.equal(only((await claimDue(store, endpoint)).claims).delivery.id, ids[3])
+  })
+
   promise('discards the oldest first, with their attempts, and nothing twice', async (store) => {
     const endpoint = await withEndpoint(store)
     const arrivals = Array.from({ length: 5 }, () => anArrival(endpoint))
