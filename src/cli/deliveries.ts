@@ -6,6 +6,7 @@ import { isRow, rowOf } from './answers.ts'
 import { addCancel } from './cancel.ts'
 import { clientSettings } from './client-settings.ts'
 import { type DeliveryFlags, queryOf, withDeliveryFlags } from './delivery-flags.ts'
+import { printAttempt, printSent } from './delivery-page.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
@@ -14,12 +15,11 @@ import {
   fieldsOf,
   instantText,
   printItem,
-  type Row,
   statusColour,
   textOf,
   withFormat,
 } from './output.ts'
-import { printable, type Terminal } from './terminal.ts'
+import type { Terminal } from './terminal.ts'
 
 type Listing = ListOptions & DeliveryFlags
 
@@ -30,8 +30,7 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
     listDeliveries(terminal, options),
   )
 
-  const show = deliveries.command('show').description('show a delivery and every attempt').argument('<id>', 'dlv_…')
-  withFormat(show).action((id: string, options: { output: Format }) => showDelivery(terminal, id, options.output))
+  addShow(deliveries, terminal, 'show a delivery: what was sent, and what came back of every attempt')
 
   const retry = deliveries
     .command('retry')
@@ -80,30 +79,30 @@ const waitWords: Readonly<Record<string, string>> = {
   lane: 'the delivery before it in its lane',
 } satisfies Record<WaitsFor, string>
 
-export async function showDelivery(terminal: Terminal, id: string, format: Format): Promise<void> {
+/** For deliveries, and for those of them that are dead letters. */
+export function addShow(parent: Command, terminal: Terminal, about: string): void {
+  const show = parent
+    .command('show')
+    .description(about)
+    .argument('<id>', 'dlv_…')
+    .option('--full', 'show the whole body that was sent')
+  withFormat(show).action((id: string, { output, full = false }: { output: Format; full?: boolean }) =>
+    showDelivery(terminal, id, output, full),
+  )
+}
+
+async function showDelivery(terminal: Terminal, id: string, format: Format, full: boolean): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   const delivery = rowOf(await client.get(`/v1/deliveries/${encodeURIComponent(id)}`))
-  const fields = fieldsOf(delivery, ['attemptLog']).map(([name, text]): Field => {
+  const fields = fieldsOf(delivery, ['attemptLog', 'request']).map(([name, text]): Field => {
     return name === 'waitsFor' ? [name, waitWords[text] ?? text] : [name, text]
   })
   printItem(terminal, format, delivery, fields)
   if (format !== 'table') return
   const attempts = Array.isArray(delivery.attemptLog) ? delivery.attemptLog.filter(isRow) : []
   if (attempts.length === 0) terminal.say('no attempt yet')
+  await printSent(terminal, client, delivery, full)
   for (const attempt of attempts) printAttempt(terminal, attempt)
-}
-
-export function printAttempt(terminal: Terminal, attempt: Row): void {
-  const isDelivered = attempt.outcome === 'delivered'
-  const status = attempt.statusCode === null || attempt.statusCode === undefined ? '' : ` ${attempt.statusCode}`
-  const outcome = terminal.paint(isDelivered ? 'green' : 'red', `${printable(textOf(attempt.outcome))}${status}`)
-  terminal.print('')
-  terminal.print(`attempt ${attempt.number}  ${textOf(attempt.startedAt)}  ${textOf(attempt.tookMs)} ms  ${outcome}`)
-  if (typeof attempt.error === 'string') terminal.print(`  error  ${printable(attempt.error)}`)
-  const headers = isRow(attempt.responseHeaders) ? Object.entries(attempt.responseHeaders) : []
-  for (const [name, value] of headers) terminal.print(`  < ${printable(`${name}: ${textOf(value)}`)}`)
-  if (typeof attempt.responseBody !== 'string' || attempt.responseBody === '') return
-  for (const line of attempt.responseBody.split(/\r?\n/)) terminal.print(`  | ${printable(line)}`)
 }
 
 async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Promise<void> {

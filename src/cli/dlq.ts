@@ -4,7 +4,7 @@ import { ApiClient, longSilenceMsMax } from '../server/client.ts'
 import { rowOf, rowsOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
-import { deliveryColumns, showDelivery } from './deliveries.ts'
+import { addShow, deliveryColumns } from './deliveries.ts'
 import { type DeliveryFlags, filterOf, queryOf, withDeliveryFlags, withIds } from './delivery-flags.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
@@ -31,8 +31,7 @@ export function addDlq(program: Command, terminal: Terminal): void {
   list.addOption(new Option('--group <by>', 'how many there are by this, instead of each one').choices(groupings))
   withFormat(withPaging(list)).action((options: Listing) => listDeadLetters(terminal, options))
 
-  const show = dlq.command('show').description('show a dead letter and every attempt').argument('<id>', 'dlv_…')
-  withFormat(show).action((id: string, { output }: { output: Format }) => showDelivery(terminal, id, output))
+  addShow(dlq, terminal, 'show a dead letter: what was sent, and what came back of every attempt')
 
   const replay = dlq
     .command('replay')

@@ -83,6 +83,24 @@ export function cut(text: string, width: number): string {
   return `${shown}…`
 }
 
+/** The text in pieces that are no wider than that. */
+export function wrap(text: string, width: number): readonly string[] {
+  const lines: string[] = []
+  let line = ''
+  let used = 0
+  for (const { segment } of graphemes.segment(text)) {
+    const size = graphemeWidth(segment)
+    if (used + size > width) {
+      lines.push(line)
+      line = ''
+      used = 0
+    }
+    line += segment
+    used += size
+  }
+  return [...lines, line]
+}
+
 export function widthOf(text: string): number {
   const plain = stripVTControlCharacters(text)
   if (/^[\x20-\x7e]*$/.test(plain)) return plain.length

@@ -13,7 +13,7 @@ import type { ReplayFilterOptions } from './replays.ts'
 
 /** A delivery as the API shows it. */
 export type ShownDelivery = ReturnType<typeof deliveryShown>
-export type ShownDeliveryWithLog = ReturnType<typeof deliveryDetail>
+export type ShownDeliveryWithLog = Awaited<ReturnType<typeof deliveryDetail>>
 export type ShownEvent = ReturnType<typeof eventShown>
 export type ShownEventSummary = ReturnType<typeof summaryShown>
 export type ShownPage<T> = Readonly<{ items: readonly T[]; next: string | null }>
@@ -77,8 +77,8 @@ export class Deliveries {
   async get(id: string): Promise<ShownDeliveryWithLog | null> {
     const { store } = this.#pipeline
     if (!isId(id, 'dlv')) return null
-    const [record, attempts] = await Promise.all([store.getDelivery(id), store.listAttempts(id)])
-    return record === null ? null : deliveryDetail(this.#pipeline, record, attempts)
+    const record = await store.getDelivery(id)
+    return record === null ? null : deliveryDetail(this.#pipeline, record, { showHeaders: true })
   }
 
   /** Due now, whatever its backoff says; a dead letter gets a fresh budget. */

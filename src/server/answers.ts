@@ -86,12 +86,29 @@ export const attemptAnswer = z
   })
   .meta({ id: 'Attempt' })
 
+const sentAnswer = z
+  .strictObject({
+    attempt: z.int().min(0),
+    target: z.string().nullable().meta({ description: 'A URL, a handler or the route of a relay; null: deleted.' }),
+    headers: headersShown.meta({
+      description:
+        'Signatures are not kept, and values that may be credentials are hidden from keys that are no admin.',
+    }),
+    size: z.int().min(0).meta({ description: 'Bytes of the body: GET /v1/events/{id}/body.' }),
+    endpointChangedAt: instantShown.nullable().meta({
+      description:
+        'The endpoint was changed after the attempt: its URL and headers may have been others. Null: it was not.',
+    }),
+  })
+  .meta({ id: 'SentRequest' })
+
 export const deliveryWithAttempts = z
   .strictObject({
     ...deliveryFields,
     waitsFor: z.enum(waits).nullable().meta({
       description: 'Why it is not tried now, if it is pending; null: it is its turn, or it does not wait.',
     }),
+    request: sentAnswer.nullable().meta({ description: 'What the last attempt sent; null: there was none yet.' }),
     attemptLog: z.array(attemptAnswer),
   })
   .meta({ id: 'DeliveryWithAttempts', description: 'The newest 500 attempts, oldest first.' })

@@ -2,15 +2,17 @@ import type { Attempt } from '../core/attempt.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { lacksRoute } from '../core/relay.ts'
+import { sentRequest } from '../core/sent-request.ts'
 import { waitsFor } from '../core/waiting.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
-import type { DeliveryRecord } from '../store/store.ts'
+import type { DeliveryRecord, Store } from '../store/store.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import type { Relays } from './relays.ts'
-import { attemptShown, deliveryShown } from './shown.ts'
+import { attemptShown, deliveryShown, instant } from './shown.ts'
 
 export type DetailParts = Readonly<{
+  store: Store
   catalogue: Catalogue
   dispatcher: Dispatcher
   relays: Relays
@@ -18,9 +20,31 @@ export type DetailParts = Readonly<{
   clock: Clock
 }>
 
-/** A delivery as it is shown by itself: with what it waits for, and what was tried. */
-export function deliveryDetail(parts: DetailParts, record: DeliveryRecord, attempts: readonly Attempt[]) {
-  return { ...deliveryShown(record), waitsFor: reasonToWait(parts, record), attemptLog: attempts.map(attemptShown) }
+/** A delivery as it is shown by itself: with what it waits for, what was sent, and what was tried. */
+export async function deliveryDetail(
+  parts: DetailParts,
+  record: DeliveryRecord,
+  { showHeaders }: Readonly<{ showHeaders: boolean }>,
+) {
+  const attempts = await parts.store.listAttempts(record.delivery.id)
+  return {
+    ...deliveryShown(record),
+    waitsFor: reasonToWait(parts, record),
+    request: await requestShown(parts, record, attempts.at(-1), showHeaders),
+    attemptLog: attempts.map(attemptShown),
+  }
+}
+
+async function requestShown(
+  { store, catalogue }: DetailParts,
+  { delivery }: DeliveryRecord,
+  last: Attempt | undefined,
+  showHeaders: boolean,
+) {
+  const event = last === undefined ? null : await store.getEvent(delivery.eventId)
+  if (last === undefined || event === null) return null
+  const sent = sentRequest(event, catalogue.get(delivery.endpointId), { deliveryId: delivery.id, last, showHeaders })
+  return { ...sent, endpointChangedAt: instant(sent.endpointChangedAt) }
 }
 
 function reasonToWait(parts: DetailParts, { delivery }: DeliveryRecord) {

@@ -39,7 +39,13 @@ test('a dry run says how many would be cancelled, and then they are', async () =
 
 test('to cancel all that waits has to be said in so many words, and nonsense is named', async () => {
   const { endpoint } = await waiting(1)
-  for (const body of [{}, { filter: {} }, { filter: {}, dryRun: true }, { all: false }, { all: true, filter: { endpoint } }])
+  for (const body of [
+    {},
+    { filter: {} },
+    { filter: {}, dryRun: true },
+    { all: false },
+    { all: true, filter: { endpoint } },
+  ])
     assert.equal((await call('POST', '/v1/deliveries/cancel', body)).status, 422, JSON.stringify(body))
   const wrong = { filter: { status: 'failed', statusClass: '9xx' }, limit: 0, cursor: 'x', now: 1 }
   const { json } = await call('POST', '/v1/deliveries/cancel', wrong)

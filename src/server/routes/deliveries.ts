@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { mayAct } from '../../core/api-key.ts'
 import { type DeliveryFilter, deliveryStatuses } from '../../core/delivery.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
 import { all, dryRun, previewOf, requireScope } from '../bulk.ts'
@@ -51,10 +52,9 @@ function readRoutes(api: Api, parts: ServerParts): void {
     role: 'read',
     params,
     responses: { 200: deliveryWithAttempts },
-    handler: async ({ scope, params: { id } }) => {
+    handler: async ({ scope, caller, params: { id } }) => {
       const record = scope.found(await store.getDelivery(id), 'delivery', id)
-      const attempts = await store.listAttempts(id)
-      return deliveryDetail(parts, record, attempts)
+      return deliveryDetail(parts, record, { showHeaders: mayAct(caller.role, 'admin') })
     },
   })
 }
