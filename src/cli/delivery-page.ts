@@ -44,7 +44,10 @@ export function printAttempt(terminal: Terminal, attempt: Row): void {
 
 function printBody(terminal: Terminal, bytes: Uint8Array, { full, whole }: { full: boolean; whole: string }): void {
   const text = textIn(bytes)
-  if (text === null) return terminal.print(`  | ${bytes.length} bytes that are not text: ${whole}`)
+  if (text === null) {
+    terminal.print(`  | ${bytes.length} bytes that are not text: ${whole}`)
+    return
+  }
   const shown = full ? text : text.slice(0, bodyLengthMax)
   if (shown !== '') printText(terminal, shown)
   if (shown.length < text.length) {
@@ -71,7 +74,7 @@ function printLines(terminal: Terminal, prefix: string, text: string): void {
   const safe = printable(text)
   const lines = columns === null ? [safe] : wrap(safe, Math.max(20, columns - prefix.length))
   const indent = prefix.includes('|') ? prefix : ' '.repeat(prefix.length)
-  lines.forEach((line, index) => terminal.print(`${index === 0 ? prefix : indent}${line}`))
+  for (const [index, line] of lines.entries()) terminal.print(`${index === 0 ? prefix : indent}${line}`)
 }
 
 function pairs(headers: unknown): readonly (readonly [string, string])[] {

@@ -171,15 +171,19 @@ function addRecover(endpoints: Command, { terminal }: Deps): void {
     .description('bring back what it should have had: a job that goes on by itself, see posthorn replays')
     .argument('<id>', 'ep_…')
     .requiredOption('--since <when>', 'what was received since then: 2h (ago), or an instant', since)
+    .option('--until <when>', 'and before then: 2h (ago), or an instant', since)
     .addOption(
       new Option('--only <which>', 'what failed, what it never got, or all of it again')
         .choices(recoverOnly)
         .default('failed'),
     )
-  withFormat(withJobFlags(recover)).action((id: string, flags: JobFlags & { since: string; only: string }) => {
-    const body = { since: flags.since, only: flags.only }
-    return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery', endpoint: id }, flags)
-  })
+  withFormat(withJobFlags(recover)).action(
+    (id: string, flags: JobFlags & { since: string; until?: string; only: string }) => {
+      const { since, until, only } = flags
+      const body = { since, ...(until !== undefined && { until }), only }
+      return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery', endpoint: id }, flags)
+    },
+  )
 }
 
 function addDelete(endpoints: Command, { terminal, client }: Deps): void {

@@ -7,7 +7,7 @@ export type ReplayStatus = (typeof replayStatuses)[number]
 /** What a replay brings back: dead letters by filter, or what an endpoint should have had since an instant. */
 export type Selection =
   | Readonly<{ kind: 'deliveries'; filter: DeliveryFilter }>
-  | Readonly<{ kind: 'recover'; endpointId: string; since: number; only: RecoverOnly }>
+  | Readonly<{ kind: 'recover'; endpointId: string; since: number; until?: number; only: RecoverOnly }>
 
 /** `missing` are events that the endpoint wants and has no delivery of; `all` also sends again what was delivered. */
 export const recoverOnly = ['failed', 'missing', 'all'] as const

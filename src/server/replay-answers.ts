@@ -26,6 +26,7 @@ const filterAnswer = z.strictObject({
 const recoverAnswer = z.strictObject({
   endpoint: idShown('ep'),
   since: instantShown,
+  until: instantShown.optional(),
   only: z.enum(recoverOnly),
 })
 
@@ -87,8 +88,9 @@ function selectionShown(selection: Selection): Record<string, unknown> {
     case 'deliveries':
       return { filter: filterShown(selection.filter), recover: null }
     case 'recover': {
-      const { endpointId, since, only } = selection
-      return { filter: null, recover: { endpoint: endpointId, since: instant(since), only } }
+      const { endpointId, since, until, only } = selection
+      const times = { since: instant(since), ...(until !== undefined && { until: instant(until) }) }
+      return { filter: null, recover: { endpoint: endpointId, ...times, only } }
     }
   }
 }

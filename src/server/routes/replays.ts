@@ -15,7 +15,12 @@ const jobFields = {
   dryRun: z.boolean({ error: says('must be true or false') }).default(false),
 }
 const creation = closedObject({ filter: replayFilter, ...jobFields })
-const recovery = closedObject({ since: instant, only: choice(recoverOnly).default('failed'), ...jobFields })
+const recovery = closedObject({
+  since: instant,
+  until: instant.optional(),
+  only: choice(recoverOnly).default('failed'),
+  ...jobFields,
+})
 const listQuery = closedQuery({
   ...cursorQuery,
   tenant: tenant.exactOptional(),
@@ -67,9 +72,9 @@ function createRoutes(api: Api, parts: ServerParts): void {
     body: { kind: 'json', schema: recovery, example: { since: '2026-01-31T12:00:00Z', only: 'failed', dryRun: true } },
     responses: answers,
     problems: ['conflict'],
-    handler: async ({ scope, caller, reply, params: { id }, body: { since, only, dryRun, rate, note } }) => {
+    handler: async ({ scope, caller, reply, params: { id }, body: { since, until, only, dryRun, rate, note } }) => {
       const endpoint = scope.found(parts.catalogue.get(id), 'endpoint', id)
-      const selection = { kind: 'recover', endpointId: id, since, only } as const
+      const selection = { kind: 'recover', endpointId: id, since, only, ...(until !== undefined && { until }) } as const
       const job = { selection, tenant: endpoint.tenant, rate, note }
       if (dryRun) return preview(parts, job)
       reply.code(202)

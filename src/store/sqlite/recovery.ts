@@ -76,12 +76,12 @@ const countedAtOnce = 10_000
 
 function recoverables(
   statements: Statements,
-  { since, only }: Recovery,
+  { since, until = Number.POSITIVE_INFINITY, only }: Recovery,
   endpoint: RecoveryEndpoint,
   wants: (type: string) => boolean,
   [eventNo, tenant, type, key, receivedAt]: readonly Cell[],
 ): readonly Recoverable[] {
-  if ((receivedAt as number) < since) return []
+  if ((receivedAt as number) < since || (receivedAt as number) >= until) return []
   const isWanted = tenant === endpoint.tenant && wants(type as string)
   if (!isWanted && only === 'missing') return []
   const deliveries = statements.rows(deliveriesSql, [eventNo as number, endpoint.no])

@@ -13,8 +13,10 @@ function filterOf(selection: Exclude<Selection, Recovery>): DeliveryFilter {
   switch (selection.kind) {
     case 'deliveries':
       return selection.filter
-    case 'recover':
-      return { endpointId: selection.endpointId, from: selection.since }
+    case 'recover': {
+      const { endpointId, since: from, until: to } = selection
+      return { endpointId, from, ...(to !== undefined && { to }) }
+    }
   }
 }
 
