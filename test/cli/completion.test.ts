@@ -38,7 +38,7 @@ describe('completion in bash', { skip: skipUnless('bash') }, () => {
   for (const [typed, expected] of [
     ['posthorn deli', ['deliveries']],
     ['posthorn endpoints p', ['pause']],
-    ['posthorn deliveries list --sta', ['--status']],
+    ['posthorn deliveries list --sta', ['--status', '--status-class']],
     ['posthorn deliveries list --status d', ['delivered', 'dead_letter']],
     ['posthorn deliveries list --status = de', ['delivered', 'dead_letter']],
     ['posthorn deliveries list -o j', ['json', 'jsonl']],

@@ -17,9 +17,9 @@ async function recover(
   store: Store,
   endpoint: HttpEndpoint,
   only: RecoverOnly,
-  { since = t0, limit = 2 }: { since?: number; limit?: number } = {},
+  { since = t0, limit = 2, ...end }: { since?: number; until?: number; limit?: number } = {},
 ): Promise<Replay> {
-  const { id } = await store.createReplay(aReplay({ kind: 'recover', endpointId: endpoint.id, since, only }))
+  const { id } = await store.createReplay(aReplay({ kind: 'recover', endpointId: endpoint.id, since, only, ...end }))
   for (;;) {
     const { replay } = await store.stepReplay(stepOf(endpoint, id, limit))
     assert.ok(replay)
@@ -45,6 +45,17 @@ export function recoveryContract(promise: Promised): void {
     assert.deepEqual(await Promise.all(arrivals.map(({ deliveries }) => statusOf(store, deliveries[0]!.id))), [
       ...['failed', 'pending', 'pending', 'failed'],
     ])
+  })
+
+  promise('a recovery with an end leaves out what was received then or later', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const at = (receivedAt: number) => anArrival(endpoint, { event: { receivedAt } })
+    await store.append([at(t0), at(t0 + 5), at(t0 + 9)])
+    await endAll(store, endpoint)
+    await store.append([eventAlone({ receivedAt: t0 + 4 }), eventAlone({ receivedAt: t0 + 5 })])
+    const until = t0 + 5
+    assert.equal((await recover(store, endpoint, 'failed', { until })).replayed, 1)
+    assert.equal((await recover(store, endpoint, 'missing', { until })).replayed, 1)
   })
 
   promise('`missing` makes deliveries of events that a new endpoint wants and never had', async (store) => {
