@@ -8,7 +8,7 @@ import { cancelFilter, filterOf, filterQuery, filterShown } from '../server/filt
 import { closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
 import { deliveryShown, eventShown, summaryShown } from '../server/shown.ts'
-import { asTexts, notFound, readGiven } from './reading.ts'
+import { asTexts, invalid, notFound, readGiven } from './reading.ts'
 import type { ReplayFilterOptions } from './replays.ts'
 
 /** A delivery as the API shows it. */
@@ -112,12 +112,14 @@ export class Deliveries {
   }
 
   /** How many `cancelMatching` would cancel, and a few of them. */
-  previewCancel(filter: CancelFilterOptions): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
+  async previewCancel(
+    filter: CancelFilterOptions | 'all',
+  ): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
     return previewOf(this.#pipeline.store, waitingOf(filter))
   }
 
-  /** Ends all that wait and match, as failed with reason `cancelled`. An empty filter means all that wait. */
-  async cancelMatching(filter: CancelFilterOptions): Promise<{ cancelled: number }> {
+  /** Ends all that wait and match, as failed with reason `cancelled`. `'all'`: everything that waits. */
+  async cancelMatching(filter: CancelFilterOptions | 'all'): Promise<{ cancelled: number }> {
     const { dispatcher, log } = this.#pipeline
     const waiting = waitingOf(filter)
     const audit = (cancelled: number) =>
@@ -156,7 +158,11 @@ export class Events {
   }
 }
 
-function waitingOf(filter: CancelFilterOptions): DeliveryFilter {
+function waitingOf(filter: CancelFilterOptions | 'all'): DeliveryFilter {
+  if (filter === 'all') return { statuses: ['pending'] }
+  if (Object.keys(asTexts(filter)).length === 0) {
+    throw invalid('This filter', [{ path: '', message: "it must name something; for all that waits say 'all'" }])
+  }
   const asked = readGiven(cancelFilter, asTexts(filter), 'This filter')
   return { ...filterOf(asked, everything), statuses: ['pending'] }
 }

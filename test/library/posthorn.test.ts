@@ -242,6 +242,24 @@ describe('openPosthorn', () => {
     await assert.rejects(posthorn.deliveries.list(wrong), isInvalid(/limit must be .*status must be .*endpiont is not/))
   })
 
+  test('finds by key, and cancels what waits in bulk', async (t) => {
+    const posthorn = await posthornFor(t)
+    const { id } = await posthorn.endpoints.create({ url: 'https://shop.example/hooks', types: ['order.*'] })
+    await posthorn.endpoints.pause(id)
+    for (const key of ['order-1', 'order-2', 'order-3']) await posthorn.send('order.created', 1, { key })
+    const { items } = await posthorn.deliveries.list({ key: 'order-2', status: ['pending', 'failed'], type: 'order.*' })
+    const events = await posthorn.events.list({ key: 'order-2' })
+    assert.deepEqual(
+      items.map(({ eventId }) => eventId),
+      events.items.map((event) => event.id),
+    )
+    assert.equal((await posthorn.deliveries.previewCancel({ endpoint: id })).matched, 3)
+    assert.deepEqual(await posthorn.deliveries.cancelMatching({ key: 'order-2' }), { cancelled: 1 })
+    await assert.rejects(posthorn.deliveries.cancelMatching({}), isInvalid(/must name something/))
+    await assert.rejects(posthorn.deliveries.cancelMatching({ status: 'failed' } as object), isInvalid(/status/))
+    assert.deepEqual(await posthorn.deliveries.cancelMatching('all'), { cancelled: 2 })
+  })
+
   test('brings dead letters back with a replay', async (t) => {
     const posthorn = await posthornFor(t)
     let isBroken = true
