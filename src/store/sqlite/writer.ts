@@ -20,7 +20,7 @@ export type WriterData = Readonly<{ file: string; key: Uint8Array | null; busyTi
 
 /** When the log has outgrown what the reader's checkpoints keep up with, the writer makes one itself. */
 const walBytesMax = 64 * 1024 * 1024
-const batchesPerWalCheck = 64
+const batchesPerLook = 64
 
 const { file, key, busyTimeoutMs } = workerData as WriterData
 const port = parentPort
@@ -76,9 +76,11 @@ class Writer {
     }
   }
 
-  keepLogShort(): void {
+  /** What need not be looked at after every batch: the owner's lock, and the length of the log. */
+  keepOrder(): void {
     this.#batches += 1
-    if (this.#batches % batchesPerWalCheck !== 0) return
+    if (this.#batches % batchesPerLook !== 0) return
+    this.#file.owner.keep()
     try {
       const size = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0
       if (size > walBytesMax) this.#db.exec('PRAGMA wal_checkpoint(PASSIVE)')
@@ -209,7 +211,7 @@ try {
     // Ends the thread, and with it the store: nobody gets an answer for what went nowhere.
     watch.check()
     answer({ kind: 'done', ...result })
-    writer.keepLogShort()
+    writer.keepOrder()
   })
   answer({ kind: 'ready', lastNumber: writer.lastNumber() })
 } catch (error) {
