@@ -72,10 +72,18 @@ export type BatchMessage = Readonly<{ calls: readonly Call[]; bodies: ArrayBuffe
 /** From the writer: an answer per call, or why none of the batch was kept. */
 export type BatchAnswer =
   | (Readonly<{ kind: 'done' }> & BatchResult)
-  | Readonly<{ kind: 'ready'; lastNumber: number }>
+  | Readonly<{ kind: 'ready'; lastNumber: number; isShort: boolean }>
   | Readonly<{ kind: 'failed_to_open'; failure: FailureMessage }>
-/** `wrote`: something reached the disk, which says that writing is possible. `commitMs`: what the disk took for it. */
-export type BatchResult = Readonly<{ answers: readonly CallAnswer[]; wrote: boolean; commitMs: number }>
+/**
+ * `wrote`: something reached the disk, which says that writing is possible. `commitMs`: what the disk took for it.
+ * `isShort`: the disk is full, new events are refused and the rest is written from the reserve.
+ */
+export type BatchResult = Readonly<{
+  answers: readonly CallAnswer[]
+  wrote: boolean
+  commitMs: number
+  isShort: boolean
+}>
 export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: FailureMessage }>
 
 // ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────
