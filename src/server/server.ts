@@ -129,6 +129,7 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   const upgrades = openRelayPath({ ...parts, find: (key) => parts.relays.find(key), isStopping })
   const limited = (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
     boundedServer({ timeouts, connectionsMax: config.connectionsMax, upgrades }, (request, response) => {
+      if (request.url?.startsWith('/') === false) toOriginForm(request)
       // A server that is stopping wants its connections back.
       if (isStopping()) response.setHeader('connection', 'close')
       serve(request, response)
@@ -144,6 +145,17 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   const resting = { access, bodies, mount, reported: reported.bind(null, parts) }
   const { app, api } = openRest(resting, (api) => addRoutes(api, parts, { keys, stream, isStopping }))
   return { app, api, stream, publicServer }
+}
+
+/**
+ * A request target may name the server too (`GET http://host/path`, as sent to a proxy). Its host is then the one that
+ * counts, whatever the Host header says (RFC 9112, 3.2.2).
+ */
+function toOriginForm(request: IncomingMessage): void {
+  const [, host, rest = ''] = /^https?:\/\/([^/?#]*)([^#]*)/i.exec(request.url ?? '') ?? []
+  if (host === undefined) return
+  request.headers.host = host
+  request.url = rest.startsWith('/') ? rest : `/${rest}`
 }
 
 type RouteSettings = Readonly<{ keys: Keys; stream: Stream; isStopping: () => boolean }>

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
 import { after, before, describe, test } from 'node:test'
+import { rawExchange } from './inbound-scene.ts'
 import { openServed, type Served } from './served.ts'
 
 const event = '{"type":"a","data":1}'
@@ -19,6 +20,16 @@ describe('without an API key', () => {
     ['GET', '/metrics'],
     ['GET', '/nowhere'],
   ]
+
+  test('a request target that names the server is served, and its host counts instead of the Host header', async () => {
+    const { port } = new URL(served.url)
+    const ask = (target: string) =>
+      rawExchange(served.url, `GET ${target} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n`)
+    assert.match(await ask(`http://127.0.0.1:${port}/healthz`), /^HTTP\/1\.1 200 /)
+    assert.match(await ask(`HTTP://localhost:${port}/v1/events?limit=1`), /^HTTP\/1\.1 200 /)
+    assert.match(await ask(`http://127.0.0.1:${port}/in/nobody`), /^HTTP\/1\.1 404 .*There is no source/s)
+    assert.match(await ask('http://evil.example/v1/events'), /^HTTP\/1\.1 403 /)
+  })
 
   test('only loopback names in Host are served, so that DNS rebinding gets nowhere', async () => {
     const { port } = new URL(served.url)
