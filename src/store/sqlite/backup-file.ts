@@ -69,7 +69,7 @@ export async function backupFile(
 function lockPart(part: string): Readonly<{ release(): void }> {
   try {
     // SQLite's own words for this say little.
-    accessSync(dirname(part), constants.W_OK)
+    accessSync(`${dirname(part)}/.`, constants.W_OK)
     const owner = becomeOwner(part, anotherBackup)
     rmSync(part, { force: true })
     // Payloads are nobody else's business; SQLite fills an empty file.
