@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { sentTypeProblem } from '../core/routing.ts'
 import { type EventInput, idempotencyKeptMs, tenantScope } from '../intake/intake.ts'
 import { type Member, type Range, stringAt, valueAt } from '../intake/json-scan.ts'
-import { plainValue } from './json.ts'
+import { contentEncodingOf, plainValue } from './json.ts'
 import { type FieldError, Problem, validationProblem } from './problem.ts'
 import {
   closedObject,
@@ -140,6 +140,12 @@ function traceparentOf(value: string | string[] | undefined): string | null {
   const text = String(value ?? '')
   const isValid = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(text)
   return isValid ? text : null
+}
+
+/** What says how to read bytes that are sent on as they came, beside their content type. */
+export function contentHeaders(headers: IncomingHttpHeaders): Readonly<Record<string, string>> {
+  const encoding = contentEncodingOf(headers)
+  return encoding === null ? noHeaders : { 'content-encoding': encoding }
 }
 
 type SentEvent = Omit<EventInput, 'idempotency' | 'request'>

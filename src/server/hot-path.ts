@@ -115,7 +115,7 @@ function readInput({ headers, url = '' }: IncomingMessage, body: Buffer, scope: 
   if (url !== hotPathUrl) throw new Problem('malformed_request', 'POST /v1/events takes no query parameters.')
   const cloudEvent = cloudEventOf(headers, body)
   if (cloudEvent !== null) return rawInput({ headers, body, type: null, key: null, tenant: scope.owner(), cloudEvent })
-  const event = readEvent(body, readMembers(body, headers['content-type']))
+  const event = readEvent(body, readMembers(body, headers))
   if (!('type' in event)) throw validationProblem(event)
   const facts = requestFacts(headers)
   const idempotencyKey = agreedKey(facts.idempotencyKey, event.idempotencyKey)

@@ -9,7 +9,7 @@ import type { SourceEntry, Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import { inboundAccepted } from './answers.ts'
 import { announcedProblem, type BodyBudget, BodyReading } from './body-reader.ts'
-import { requestFacts } from './event-reader.ts'
+import { contentHeaders, requestFacts } from './event-reader.ts'
 import { notFound, Problem } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import type { RouteFacts } from './route.ts'
@@ -149,7 +149,8 @@ class Visit {
 
   #ownHeaders(): EventInput['headers'] {
     const { traceparent } = requestFacts({ traceparent: this.#request.headers.traceparent })
-    return traceparent === null ? {} : { traceparent }
+    const content = contentHeaders(this.#request.headers)
+    return traceparent === null ? content : { ...content, traceparent }
   }
 
   #accept(input: EventInput): void {

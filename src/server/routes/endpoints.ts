@@ -210,7 +210,7 @@ function testRoute(api: Api, parts: ServerParts): void {
 
 /** `data` is cut out as bytes, as it is from an event. */
 function dataIn(bytes: Buffer, headers: IncomingHttpHeaders): Uint8Array {
-  const members = bytes.length === 0 ? [] : readMembers(bytes, headers['content-type'])
+  const members = bytes.length === 0 ? [] : readMembers(bytes, headers)
   const data = members.find((member) => member.key === 'data')
   return data === undefined ? Buffer.from('{"test":true}') : bytes.subarray(data.start, data.end)
 }

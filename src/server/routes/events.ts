@@ -3,8 +3,9 @@ import { z } from 'zod'
 import { acceptedShown, eventAnswer, eventSummary, pageOf } from '../answers.ts'
 import { batchEventsMax, readBatch } from '../batch.ts'
 import { cloudEventOf } from '../cloudevents.ts'
-import { eventSchema, keyReused, requestFacts } from '../event-reader.ts'
+import { contentHeaders, eventSchema, keyReused, requestFacts } from '../event-reader.ts'
 import { hotPathFacts } from '../hot-path.ts'
+import { encodingProblem } from '../json.ts'
 import { rawInput } from '../raw-event.ts'
 import type { Api } from '../route.ts'
 import { closedQuery, idParam, key, pageLimitMax, pageQuery, tenant } from '../schemas.ts'
@@ -37,6 +38,8 @@ function batchRoute(api: Api, { config, intake }: ServerParts): void {
     body: { kind: 'bytes', content, bytesMax: config.batchBytesMax, example: [{ type: 'order.created', data: 1 }] },
     responses: { 202: z.strictObject({ items: z.array(acceptedShown) }) },
     handler: async ({ scope, bytes, headers }) => {
+      const encoded = encodingProblem(headers)
+      if (encoded !== null) throw encoded
       const reading = { body: bytes, contentType: headers['content-type'], facts: requestFacts(headers), scope }
       const inputs = await readBatch({ ...reading, eventBytesMax: config.eventBytesMax })
       const acceptance = inputs.length === 0 ? { kind: 'accepted' as const, items: [] } : await intake.accept(inputs)
@@ -115,10 +118,11 @@ function readRoutes(api: Api, { store }: ServerParts): void {
     params,
     responses: { 200: { content: { '*/*': null } } },
     handler: async ({ scope, params: { id }, reply }) => {
-      const { body, contentType } = scope.found(await store.getEvent(id), 'event', id)
+      const { body, contentType, headers } = scope.found(await store.getEvent(id), 'event', id)
       // The bytes are somebody else's: a browser shall keep them, not show them.
       reply.headers({
         'content-type': contentType,
+        ...contentHeaders(headers),
         'content-disposition': `attachment; filename="${id}"`,
         'x-content-type-options': 'nosniff',
         'content-security-policy': "default-src 'none'; sandbox",
