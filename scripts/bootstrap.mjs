@@ -75,14 +75,17 @@ function readText(file) {
   }
 }
 
-/** Says which lock file and which Node the installed dependencies belong to. */
-function stampFor(node) {
+/**
+ * Says which lock file and which machine the installed dependencies belong to. The Node does not matter: none of them is
+ * compiled for one, and two terminals with different ones would install them in turns.
+ */
+function stamp() {
   const lock = readText(path.join(root, 'package-lock.json')) ?? ''
-  return `${createHash('sha256').update(lock).digest('hex')} node-${node.version}-${process.platform}-${process.arch}\n`
+  return `${createHash('sha256').update(lock).digest('hex')} ${process.platform}-${process.arch}\n`
 }
 
 function isReady(node) {
-  return isNodePresent(node) && readText(stampFile) === stampFor(node)
+  return isNodePresent(node) && readText(stampFile) === stamp()
 }
 
 /** npm's own script, so that it can be run by a Node of our choice; the one behind this process is preferred. */
@@ -154,7 +157,7 @@ function installDependencies(node) {
   runNpm(node.path, env, ['ci', '--no-audit', '--no-fund'], 'Could not install the dependencies with npm ci.')
   // The stamp is written last and in one step: half an installation never looks like a whole one.
   const fresh = `${stampFile}.${process.pid}`
-  writeFileSync(fresh, stampFor(node))
+  writeFileSync(fresh, stamp())
   renameSync(fresh, stampFile)
 }
 

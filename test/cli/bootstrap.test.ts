@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { folderFor } from './server.ts'
 
 const root = path.join(import.meta.dirname, '../..')
@@ -11,15 +11,44 @@ const nobody = 65_534
 const somebody = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {}
 const mayRun = spawnSync(process.execPath, ['--version'], { ...somebody, cwd: '/' }).status === 0
 
-test('who may not install what is missing is told who should, without a stack', {
-  skip: process.getuid === undefined || !mayRun ? 'there is no other user who could run Node here' : false,
-}, (t) => {
+/** What the bootstrap needs of a checkout, with nothing installed. */
+function checkoutFor(t: TestContext): string {
   const checkout = folderFor(t)
-  mkdirSync(path.join(checkout, 'scripts'))
+  for (const folder of ['scripts', 'examples', 'src/cli']) mkdirSync(path.join(checkout, folder), { recursive: true })
   for (const file of ['scripts/bootstrap.mjs', 'scripts/examples.mjs', 'package.json', 'package-lock.json']) {
     copyFileSync(path.join(root, file), path.join(checkout, file))
   }
-  mkdirSync(path.join(checkout, 'examples'))
+  return checkout
+}
+
+test('another fitting Node does not install everything anew', (t) => {
+  const checkout = checkoutFor(t)
+  const [npm, installs] = [path.join(checkout, 'npm-cli.cjs'), path.join(checkout, 'installs')]
+  const installing = `require('fs').mkdirSync('node_modules', { recursive: true }); require('fs').appendFileSync('installs', 'one ')`
+  writeFileSync(npm, installing)
+  writeFileSync(path.join(checkout, 'src/cli/main.ts'), 'console.log("ran")')
+  writeFileSync(installs, '')
+  const runWith = (version: string) => {
+    const pretend = `data:text/javascript,Object.defineProperty(process.versions,'node',{value:'${version}'})`
+    const script = path.join(checkout, 'scripts/bootstrap.mjs')
+    const env = { ...process.env, npm_execpath: npm }
+    const { stdout, stderr } = spawnSync(process.execPath, ['--import', pretend, script, 'cli'], {
+      env,
+      encoding: 'utf8',
+    })
+    assert.equal(stdout, 'ran\n', stderr)
+  }
+  for (const version of ['26.10.0', '24.16.0', '26.10.0']) runWith(version)
+  assert.equal(readFileSync(installs, 'utf8'), 'one ')
+  writeFileSync(path.join(checkout, 'package-lock.json'), '{}')
+  runWith('26.10.0')
+  assert.equal(readFileSync(installs, 'utf8'), 'one one ', 'another lock file does')
+})
+
+test('who may not install what is missing is told who should, without a stack', {
+  skip: process.getuid === undefined || !mayRun ? 'there is no other user who could run Node here' : false,
+}, (t) => {
+  const checkout = checkoutFor(t)
   chmodSync(checkout, 0o555)
   const script = path.join(checkout, 'scripts/bootstrap.mjs')
   const { status, stdout, stderr } = spawnSync(process.execPath, [script, 'cli', '--version'], {
