@@ -42,7 +42,8 @@ export function openMetrics(notices: Notices, endpointsMax: number): Metrics {
   // With them comes the delay of the event loop (nodejs_eventloop_lag_*).
   collectDefaultMetrics({ register })
   const endpointCounts = new EndpointCounts(endpointsMax)
-  notices.subscribe(counting(register, endpointCounts))
+  notices.subscribe(counting(register))
+  notices.subscribe((notice) => endpointCounts.count(notice))
   const calls = new Histogram({
     name: 'posthorn_commit_calls',
     help: 'Writes that share one commit.',
@@ -72,7 +73,7 @@ export function openMetrics(notices: Notices, endpointsMax: number): Metrics {
   }
 }
 
-function counting(register: Registry, byEndpoint: EndpointCounts): (notice: Notice) => void {
+function counting(register: Registry): (notice: Notice) => void {
   const accepted = tallied(register, 'posthorn_events_accepted_total', 'Events that are on disk.')
   const attempts = tallied(register, 'posthorn_attempts_total', 'Tries, by what they meant and where they went.', {
     outcome: outcomeKinds,
@@ -96,16 +97,8 @@ function counting(register: Registry, byEndpoint: EndpointCounts): (notice: Noti
   const links = tallied(register, 'posthorn_relay_links_total', 'Links of hubs that began and ended, by event.', {
     event: linkEvents,
   })
-  const queued = timed(register, 'posthorn_queue_wait_seconds', 'From the acceptance to the first try.', waitSeconds)
-  const took = timed(register, 'posthorn_attempt_seconds', 'How long tries took.', attemptSeconds)
-  const endToEnd = timed(
-    register,
-    'posthorn_end_to_end_seconds',
-    'From the acceptance of an event to the end of a delivery.',
-    waitSeconds,
-  )
+  const { queued, took, endToEnd } = timing(register)
   return (notice) => {
-    byEndpoint.count(notice)
     switch (notice.kind) {
       case 'event.accepted':
         accepted.add('', 1)
@@ -136,6 +129,15 @@ function counting(register: Registry, byEndpoint: EndpointCounts): (notice: Noti
       case 'replay.changed':
         return
     }
+  }
+}
+
+function timing(register: Registry) {
+  const whole = 'From the acceptance of an event to the end of a delivery.'
+  return {
+    queued: timed(register, 'posthorn_queue_wait_seconds', 'From the acceptance to the first try.', waitSeconds),
+    took: timed(register, 'posthorn_attempt_seconds', 'How long tries took.', attemptSeconds),
+    endToEnd: timed(register, 'posthorn_end_to_end_seconds', whole, waitSeconds),
   }
 }
 
