@@ -91,7 +91,7 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
-  const metrics = openMetrics(notices)
+  const metrics = openMetrics(notices, config.metricsEndpointsMax)
   const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
   const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: told(log, onFatal) })
   const ids = new IdSource(lastNumber)

@@ -106,6 +106,12 @@ const settings = {
     whole(1, 999_999_999),
     'More waiting deliveries are told about.',
   ),
+  metricsEndpointsMax: setting(
+    'POSTHORN_METRICS_ENDPOINTS_MAX',
+    '100',
+    whole(0, 10_000),
+    'Endpoints with metrics of their own; the others are counted together.',
+  ),
   graceMs: setting('POSTHORN_GRACE', '10s', duration(0, 600 * secondMs), 'What a shutdown grants tries in flight.'),
   retryBaseDelayMs: setting('RETRY_BASE_DELAY', '5s', duration(1, dayMs), 'Of the `processing` preset.'),
   retryMaxDelayMs: setting('RETRY_MAX_DELAY', '300s', duration(1, dayMs), 'Of the `processing` preset.'),

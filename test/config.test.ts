@@ -42,6 +42,7 @@ describe('the configuration', () => {
       laneStuckMs: 900_000,
       relayAwayMs: 300_000,
       backlogMax: 100_000,
+      metricsEndpointsMax: 100,
       graceMs: 10_000,
       retryBaseDelayMs: 5_000,
       retryMaxDelayMs: 300_000,

@@ -34,6 +34,7 @@ export const configFlags: readonly Flag[] = [
   ['--keep-replay <duration>', 'how long a replay that has ended is kept (default 30d)'],
   ['--lane-stuck <duration>', 'a lane held for longer is told about (default 15m)'],
   ['--relay-away <duration>', 'a hub that is away for longer is told about (default 5m)'],
+  ['--metrics-endpoints-max <n>', 'endpoints with metrics of their own (default 100)'],
   ['--backlog-max <n>', 'more waiting deliveries are told about (default 100000)'],
   ['--grace <duration>', 'how long a shutdown waits for tries in flight (default 10s)'],
   ['--retry-base-delay <duration>', 'of the processing preset (default 5s)'],

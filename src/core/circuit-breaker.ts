@@ -18,6 +18,7 @@ export type Breaker =
   | Readonly<{ state: 'half_open'; openedAt: number; probeStartedAt: number }>
 
 export type BreakerState = Breaker['state']
+export const breakerStates: readonly BreakerState[] = ['closed', 'open', 'half_open']
 
 export type BreakerPolicy = Readonly<{
   threshold: number

@@ -14,6 +14,19 @@ export type Notification =
   | RelayTurned
 
 export type NotificationType = Notification['type']
+const everyType: Readonly<Record<NotificationType, true>> = {
+  'posthorn.dead_letters': true,
+  'posthorn.endpoint.disabled': true,
+  'posthorn.breaker.opened': true,
+  'posthorn.breaker.closed': true,
+  'posthorn.lane.stuck': true,
+  'posthorn.replay.finished': true,
+  'posthorn.backlog.high': true,
+  'posthorn.backlog.normal': true,
+  'posthorn.relay.away': true,
+  'posthorn.relay.back': true,
+}
+export const notificationTypes = Object.keys(everyType) as readonly NotificationType[]
 
 /** Deliveries that ended without having been delivered, since the last notification about this endpoint. */
 export type DeadLetters = Readonly<{
@@ -81,7 +94,7 @@ export type RelayTurned = Readonly<{
 }>
 
 /** What a person did on purpose is no news to them. */
-const deliberate: ReadonlySet<Reason> = new Set<Reason>(['cancelled', 'endpoint_deleted'])
+export const deliberate: ReadonlySet<Reason> = new Set<Reason>(['cancelled', 'endpoint_deleted'])
 
 /**
  * What a notice is worth telling; null: nothing. What happens to notifications themselves is never told by another one,

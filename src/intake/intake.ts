@@ -172,7 +172,7 @@ export class Intake {
 
   #handOverOne({ arrival, endpoints }: Planned, item: AppendedItem, claims: Claim[]): void {
     const { event, deliveries } = arrival
-    this.#announce(event, item)
+    this.#announce(arrival, item)
     endpoints.forEach((endpoint, index) => {
       const delivery = deliveries[index]
       if (delivery === undefined) return
@@ -186,9 +186,16 @@ export class Intake {
     })
   }
 
-  #announce({ id: eventId, tenant, type }: Event, { deliveries }: AppendedItem): void {
+  #announce({ event, deliveries }: Arrival, item: AppendedItem): void {
     const { notices } = this.#parts
-    if (notices.heard) notices.publish({ kind: 'event.accepted', tenant, eventId, type, deliveries })
+    if (!notices.heard) return
+    const { id: eventId, tenant, type } = event
+    notices.publish({ kind: 'event.accepted', tenant, eventId, type, deliveries: item.deliveries })
+    for (const at of item.ended) {
+      const { id: deliveryId, endpointId } = deliveries[at] as NewDelivery
+      const end = { status: 'failed', reason: 'endpoint_deleted' } as const
+      notices.publish({ kind: 'delivery.ended', tenant, deliveryId, eventId, endpointId, type, ...end })
+    }
   }
 
   #forgoAll({ arrival, endpoints }: Planned): void {

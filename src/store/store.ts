@@ -6,7 +6,7 @@ import type { Event } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { RegistryStore } from './registry-store.ts'
 import type { ReplayStore } from './replay-store.ts'
-import type { UpkeepStore } from './upkeep-store.ts'
+import type { EndedDelivery, UpkeepStore } from './upkeep-store.ts'
 
 /**
  * Where events are kept. The rows are the queue: there is no second place that can disagree with them.
@@ -78,9 +78,9 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   listEndpoints(): Promise<readonly Endpoint[]>
   /**
    * Ends at most `limit` deliveries of a removed endpoint as failed that are pending, or whose lease has lapsed; answers
-   * how many. Fewer than `limit` means: none is left.
+   * which. Fewer than `limit` means: none is left.
    */
-  endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): Promise<number>
+  endPending(request: EndPendingRequest): Promise<readonly EndedDelivery[]>
   /** The breaker, the hold and the failing of endpoints, kept so that they survive a restart. */
   putConditions(conditions: readonly Condition[]): Promise<void>
   listConditions(): Promise<readonly Condition[]>
@@ -133,7 +133,11 @@ export type AppendedItem = Readonly<{
   duplicate: boolean
   /** Which of the arrival's deliveries were claimed, in their order. Empty for a duplicate. */
   claimed: readonly boolean[]
+  /** Places of those that ended at once, because their endpoint was removed meanwhile. */
+  ended: readonly number[]
 }>
+
+export type EndPendingRequest = Readonly<{ endpointId: string; reason: Reason; now: number; limit: number }>
 
 /** Work in hand: a claimed delivery with its event. */
 export type Claim = Readonly<{ delivery: Processing; event: Event; interruptions: number }>

@@ -38,11 +38,12 @@ export type ExpireRequest = Readonly<{
 }>
 
 export type Expired = Readonly<{
-  deliveries: readonly ExpiredDelivery[]
+  deliveries: readonly EndedDelivery[]
   /** Where to go on; null: that was all. */
   after: number | null
 }>
-export type ExpiredDelivery = Readonly<{ deliveryId: string; eventId: string; tenant: string; type: string }>
+/** A delivery that ended without a try, and what there is to tell of it. */
+export type EndedDelivery = Readonly<{ deliveryId: string; eventId: string; tenant: string; type: string }>
 
 export type PruneRequest = Readonly<{
   now: number

@@ -46,7 +46,8 @@ export type UpkeepReport = Readonly<{
   skipped: SkipReason | null
 }>
 
-export type SkipReason = 'just_started' | 'clocks_apart' | 'stopping'
+export const skipReasons = ['just_started', 'clocks_apart', 'stopping'] as const
+export type SkipReason = (typeof skipReasons)[number]
 
 export type UpkeepState = Readonly<{ running: boolean; last: UpkeepReport | null; nextAt: number | null }>
 

@@ -75,7 +75,7 @@ export async function openServedParts(
   const ids = new IdSource(0)
   const notices = new Notices((error) => assert.fail(String(error)))
   const catalogue = new Catalogue(store, notices)
-  const metrics = openMetrics(notices)
+  const metrics = openMetrics(notices, 100)
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
     ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },

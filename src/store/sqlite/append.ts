@@ -105,13 +105,13 @@ export class Append {
     )
     let claimed = ''
     for (let at = arrivalAt.deliveries; at < row.length; at += cellsPerDelivery) {
-      claimed += this.#keepDelivery(row, at, no, receivedAt as number) ? '1' : '0'
+      claimed += this.#keepDelivery(row, at, no, receivedAt as number)
     }
     return claimed
   }
 
-  /** Answers whether it was claimed at birth. */
-  #keepDelivery(row: ArrivalRow, at: number, eventNo: number | null, receivedAt: number): boolean {
+  /** Answers '1' when it was claimed at birth, '2' when it ended then, '0' when it waits. */
+  #keepDelivery(row: ArrivalRow, at: number, eventNo: number | null, receivedAt: number): '0' | '1' | '2' {
     const id = row[at] as string
     const lane = row[at + 2] as string | null
     const leaseEndsAt = row[at + 3] as number | null
@@ -120,7 +120,7 @@ export class Append {
     if (endpoint.removed) {
       const cells = [no, id, eventNo, endpoint.no, lane, no, 'failed', null, receivedAt, receivedAt, 'endpoint_deleted']
       this.#insertDelivery.run(...(cells as Cell[]))
-      return false
+      return '2'
     }
     const tail = lane === null ? undefined : this.#laneTail.get(endpoint.no, lane)
     const behind = tail !== undefined
@@ -132,6 +132,6 @@ export class Append {
     this.#insertDelivery.run(
       ...([no, id, eventNo, endpoint.no, lane, position, status, dueAt, receivedAt, null, null] as Cell[]),
     )
-    return claimed
+    return claimed ? '1' : '0'
   }
 }

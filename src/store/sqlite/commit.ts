@@ -1,7 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
-import type { Reason } from '../../core/outcome.ts'
+import type { EndPendingRequest } from '../store.ts'
+import type { EndedDelivery } from '../upkeep-store.ts'
 import { type ClaimWork, claimColumns } from './claim.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ChangeRow, changeAt, type ResultRow } from './messages.ts'
@@ -30,6 +31,7 @@ export class Commit {
   readonly #toTail: StatementSync
   readonly #pendingOf: StatementSync
   readonly #end: StatementSync
+  readonly #factsOf: StatementSync
 
   constructor(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork) {
     this.#endpoints = endpoints
@@ -65,6 +67,9 @@ export class Commit {
       SELECT no FROM deliveries INDEXED BY deliveries_leased
       WHERE endpoint_no = ? AND status = 'processing' AND due_at <= ?
       LIMIT ?`)
+    this.#factsOf = db.prepare(`
+      SELECT d.id AS deliveryId, e.id AS eventId, e.tenant, e.type FROM deliveries d
+      CROSS JOIN events e ON e.no = d.event_no WHERE d.no = ?`)
     this.#end = db.prepare(`
       UPDATE deliveries SET status = 'failed', reason = ?, due_at = NULL, settled_at = ?, version = version + 1,
         retry_after = NULL, interruptions = 0
@@ -86,11 +91,13 @@ export class Commit {
    * Ends pending deliveries of an endpoint that nobody serves any more. It reads no more rows than it ends: those that
    * wait behind a head that is gone are found again, because the backlog tells of all that waits at removed endpoints.
    */
-  endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): number {
+  endPending(request: EndPendingRequest): readonly EndedDelivery[] {
     const { no } = this.#endpoints.find(request.endpointId)
     const rows = this.#pendingOf.all(no, no, request.now, request.limit)
-    for (const row of rows) this.#end.run(request.reason, request.now, row.no as number)
-    return rows.length
+    return rows.map(({ no }) => {
+      this.#end.run(request.reason, request.now, no as number)
+      return { ...(this.#factsOf.get(no as number) as EndedDelivery) }
+    })
   }
 
   /** Behind all that are in the lane now, and all that ever were: positions never go back. */

@@ -1,6 +1,5 @@
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
-import type { Reason } from '../../core/outcome.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
@@ -16,10 +15,19 @@ import type {
   ClaimAnswer,
   ClaimRequest,
   Condition,
+  EndPendingRequest,
   LeaseRenewal,
   PullBackRequest,
 } from '../store.ts'
-import type { Expired, ExpireRequest, Pruned, PrunedKeys, PruneKeysRequest, PruneRequest } from '../upkeep-store.ts'
+import type {
+  EndedDelivery,
+  Expired,
+  ExpireRequest,
+  Pruned,
+  PrunedKeys,
+  PruneKeysRequest,
+  PruneRequest,
+} from '../upkeep-store.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
 import { type Cell, fromHeaders, statusCells } from './rows.ts'
@@ -38,7 +46,7 @@ export type Calls = {
   putEndpoint: { request: Endpoint; answer: null }
   removeEndpoint: { request: string; answer: null }
   listEndpoints: { request: null; answer: readonly Endpoint[] }
-  endPending: { request: { endpointId: string; reason: Reason; now: number; limit: number }; answer: number }
+  endPending: { request: EndPendingRequest; answer: readonly EndedDelivery[] }
   putConditions: { request: readonly Condition[]; answer: null }
   listConditions: { request: null; answer: readonly Condition[] }
   putSource: { request: Source; answer: null }
@@ -100,7 +108,7 @@ export const arrivalAt = {
   deliveries: 15,
 } as const
 export const cellsPerDelivery = 5
-/** '10' : two deliveries, the first was claimed. A duplicate is the first event's id and its deliveries. */
+/** '102' : three deliveries, the first was claimed, the last ended at once. A duplicate is the first event's id and its deliveries. */
 export type ItemRow = string | readonly [eventId: string, deliveries: number]
 
 export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOffset: number): ArrivalRow {
@@ -131,11 +139,19 @@ export function unpackAppended(answer: Calls['append']['answer'], arrivals: read
   return { kind: 'kept', items: answer.map((item, index) => unpackItem(item, arrivals[index]?.event.id ?? '')) }
 }
 
+const none: readonly number[] = []
+
 function unpackItem(item: ItemRow, eventId: string): AppendedItem {
-  if (typeof item !== 'string') return { eventId: item[0], deliveries: item[1], duplicate: true, claimed: [] }
+  if (typeof item !== 'string')
+    return { eventId: item[0], deliveries: item[1], duplicate: true, claimed: [], ended: none }
   const claimed: boolean[] = []
-  for (let i = 0; i < item.length; i++) claimed.push(item.charCodeAt(i) === 0x31)
-  return { eventId, deliveries: item.length, duplicate: false, claimed }
+  let ended: readonly number[] = none
+  for (let i = 0; i < item.length; i++) {
+    const code = item.charCodeAt(i)
+    claimed.push(code === 0x31)
+    if (code === 0x32) ended = [...ended, i]
+  }
+  return { eventId, deliveries: item.length, duplicate: false, claimed, ended }
 }
 
 // ── commit ────────────────────────────────────────────────────────────────────────────────────────────────────────

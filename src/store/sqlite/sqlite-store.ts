@@ -20,6 +20,7 @@ import type {
   Condition,
   DeliveryQuery,
   DeliveryRecord,
+  EndPendingRequest,
   EventQuery,
   EventSummary,
   LeaseRenewal,
@@ -31,6 +32,7 @@ import type {
   WrittenBatch,
 } from '../store.ts'
 import type {
+  EndedDelivery,
   Expired,
   ExpireRequest,
   Pruned,
@@ -133,7 +135,7 @@ class SqliteStore implements Store {
     return this.#writer.call('listEndpoints', null)
   }
 
-  endPending(request: Parameters<Store['endPending']>[0]): Promise<number> {
+  endPending(request: EndPendingRequest): Promise<readonly EndedDelivery[]> {
     return this.#writer.call('endPending', request)
   }
 

@@ -3,8 +3,8 @@ import { plausibleSince } from '../../core/clock.ts'
 import type { DeliveryStatus } from '../../core/delivery.ts'
 import { eventKeptUntil, keptUntil, type Retention } from '../../core/retention.ts'
 import type {
+  EndedDelivery,
   Expired,
-  ExpiredDelivery,
   ExpireRequest,
   Pruned,
   PrunedKeys,
@@ -61,7 +61,7 @@ export class Upkeep {
     const since = after === null ? undefined : this.#receivedAt.get(after)
     const start = since === undefined ? [-1, -1] : [since.received_at as number, after]
     const rows = this.#aged.all(endpointNo, bornBefore, ...start, limit) as unknown as AgedRow[]
-    const deliveries: ExpiredDelivery[] = []
+    const deliveries: EndedDelivery[] = []
     for (const { no, received_at, replayed_at } of rows) {
       const bornAt = Math.max(received_at, replayed_at ?? received_at)
       // What came while the clock was wrong has no age, unless it was brought back since.
