@@ -105,6 +105,10 @@ export class EndpointWork implements Sleeper, Holder {
     const isAnother = targetOf(endpoint) !== targetOf(this.endpoint)
     // A person has seen to it: it has all of its time again.
     if (isAnother || (endpoint.status === 'active' && this.endpoint.status !== 'active')) this.#forgive()
+    // What another target answered says nothing about this one.
+    if (isAnother && this.condition.lastError !== null) {
+      this.condition = { ...this.condition, lastError: null, lastErrorAt: null }
+    }
     this.endpoint = endpoint
     // Nothing is recorded while there is no breaker: what is left of it would be old news when it is wanted again.
     if (endpoint.breaker === null) this.condition = { ...this.condition, breaker: closedBreaker }

@@ -13,7 +13,7 @@ function scene() {
       stats: async (): Promise<StoreStats> => {
         now += takesMs
         counts += 1
-        return { backlog: [], deadLetters: counts, fileBytes: 0, walBytes: 0, freeBytes: 0 }
+        return { backlog: [], deadLetters: counts, deadLettersAt: [], fileBytes: 0, walBytes: 0, freeBytes: 0 }
       },
     },
     () => now,

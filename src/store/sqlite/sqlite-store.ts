@@ -31,6 +31,7 @@ import type {
   WrittenBatch,
 } from '../store.ts'
 import type {
+  DeadLetterCount,
   Expired,
   ExpireRequest,
   Pruned,
@@ -275,6 +276,14 @@ class SqliteStore implements Store {
 
   stats(): Promise<StoreStats> {
     return this.#longReader.call('stats', null)
+  }
+
+  deadLettersSince(at: number): Promise<readonly DeadLetterCount[]> {
+    return this.#reader.call('deadLettersSince', at)
+  }
+
+  pruneDeadLetterCounts(before: number, limit: number): Promise<number> {
+    return this.#writer.call('pruneDeadLetterCounts', { before, limit })
   }
 
   pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys> {

@@ -5,6 +5,7 @@ import { createSecretBox, loadKey, loadOrCreateKey, type SecretBox } from '../se
 import { Append } from './append.ts'
 import { ClaimWork } from './claim.ts'
 import { Commit } from './commit.ts'
+import { DeadLetterHours } from './dead-letter-hours.ts'
 import { EndpointTable } from './endpoints.ts'
 import { isStorageCode, openingFailure, toMessage } from './failures.ts'
 import { FileWatch } from './file-watch.ts'
@@ -119,8 +120,9 @@ type Served = { [Name in CallName]: (request: Calls[Name]['request'], bodies: Ar
 
 /** Who serves which call; every one of them runs inside the batch's transaction. */
 function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, registry: Registry): Served {
-  const append = new Append(db, endpoints)
-  const commit = new Commit(db, endpoints, claims)
+  const hours = new DeadLetterHours(db)
+  const append = new Append(db, endpoints, hours)
+  const commit = new Commit(db, endpoints, claims, hours)
   const revival = new Revival(db, endpoints, commit)
   const replays = new Replays(db, endpoints, revival)
   const upkeep = new Upkeep(db, endpoints, revival)
@@ -154,6 +156,7 @@ function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, re
     expire: (request) => upkeep.expire(request),
     prune: (request) => upkeep.prune(request),
     shrink: (pagesMax) => upkeep.shrink(pagesMax),
+    pruneDeadLetterCounts: (request) => hours.prune(request),
     pruneKeys: (request) => upkeep.pruneKeys(request),
     probe: () => probe(db),
   }
