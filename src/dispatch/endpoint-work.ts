@@ -1,5 +1,5 @@
 import { type Allowance, allowance, type Breaker, closedBreaker } from '../core/circuit-breaker.ts'
-import type { Endpoint } from '../core/endpoint.ts'
+import { type Endpoint, targetOf } from '../core/endpoint.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
 import type { Claim, Condition } from '../store/store.ts'
 import type { LaneAhead } from './ahead.ts'
@@ -159,16 +159,5 @@ export class EndpointWork implements Sleeper, Holder {
       case 'open_to':
         return allowed.limit === null || this.underway.size < allowed.limit
     }
-  }
-}
-
-function targetOf(endpoint: Endpoint): string {
-  switch (endpoint.kind) {
-    case 'http':
-      return endpoint.url
-    case 'handler':
-      return endpoint.handler
-    case 'relay':
-      return `${endpoint.relay} ${endpoint.route}`
   }
 }
