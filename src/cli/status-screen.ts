@@ -97,16 +97,16 @@ function reasonText(item: Row, now: number): string {
   const why = whyWords[textOf(item.why)] ?? textOf(item.why)
   if (item.why === 'disabled') return `${why}: ${textOf(item.statusReason)}`
   if (item.why === 'held') return `${why}, ${untilText(item.heldUntil, now)}`
-  return item.why === 'breaker_open' ? `${why}, ${probeText(item, now)}` : why
+  return item.why === 'breaker_open' ? `${why}, probe ${probeText(item, now)}` : why
 }
 
 /** When an endpoint whose breaker is not closed is tried again. */
 export function probeText({ nextProbeAt, status, waiting, ...item }: Row, now: number): string {
-  if (item.state === 'half_open' || item.breaker === 'half_open') return 'probe under way'
-  if (typeof nextProbeAt !== 'string') return status === 'active' ? '-' : `no probe while it is ${textOf(status)}`
+  if (item.state === 'half_open' || item.breaker === 'half_open') return 'under way'
+  if (typeof nextProbeAt !== 'string') return status === 'active' ? '-' : 'when it is resumed'
   const aheadMs = Date.parse(nextProbeAt) - now
-  if (aheadMs > 0) return `next probe in ${spanText(aheadMs)}`
-  return waiting === 0 ? 'next probe with the next delivery' : 'next probe now'
+  if (aheadMs > 0) return `in ${spanText(aheadMs)}`
+  return waiting === 0 ? 'with the next delivery' : 'now'
 }
 
 function waitingText(count: unknown, oldestAt: unknown, now: number): string {

@@ -8,8 +8,6 @@ const readMsMax = 1_000
 /** Who wants it fresh gets it while counting is as quick as this; beyond, the reader rests for so many times as long. */
 const quickMs = 100
 const restPerCount = 20
-/** A count as quick as this costs nothing to speak of. */
-const instantMs = 25
 
 /** `countedAt`: how old it is. */
 export type CountedStats = Readonly<{ stats: StoreStats; countedAt: number; tookMs: number }>
@@ -39,18 +37,14 @@ export class Stats {
   }
 
   /**
-   * What is known, at a price that does not grow with the backlog: counted anew while that takes no time to speak of.
-   * Beyond that it is what it was the last time, and is counted again on the side, one twentieth of the time at most.
-   * null: it has not been counted yet.
+   * What is known, at a price that does not grow with the backlog: however often somebody asks, the reader counts for no
+   * more than one twentieth of the time, and nobody waits for a count that is not quick: then it is what it was the last
+   * time. null: it has not been counted yet.
    */
   async readKnown(): Promise<CountedStats | null> {
     const last = this.#last
-    if (last !== null && last.tookMs > instantMs) {
-      this.#readSince(Math.max(keptMs, last.tookMs * restPerCount)).catch(() => {})
-      return last
-    }
-    // A count that is under way is waited for, whoever began it.
-    await this.#soon(this.#readSince(this.#tookMs === null ? keptMs : 0)).catch(() => {})
+    const asked = this.#readSince(last === null ? keptMs : last.tookMs * restPerCount).catch(() => null)
+    if (last === null || last.tookMs <= quickMs) await this.#soon(asked)
     return this.#last
   }
 
@@ -83,7 +77,7 @@ export class Stats {
   }
 
   /** null: it takes longer than somebody can wait. */
-  async #soon(asked: Promise<StoreStats>): Promise<StoreStats | null> {
+  async #soon(asked: Promise<StoreStats | null>): Promise<StoreStats | null> {
     const patience = new AbortController()
     const late = wait(readMsMax, null, { signal: patience.signal, ref: false }).catch(() => null)
     return Promise.race([asked, late]).finally(() => patience.abort())

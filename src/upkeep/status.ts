@@ -154,7 +154,7 @@ export class Status {
       ...{ attempts: recent.attempts, failedAttempts: recent.failedAttempts },
       ...{ waiting: backlog?.pending ?? 0, oldestAt: backlog?.oldestAt ?? null },
       deadLetters: dead.reduce((sum, { reason, count }) => sum + (isUnwanted(reason) ? count : 0), 0),
-      deadLettersKept: deadLetters.kept,
+      deadLettersKept: hasFailedSince(condition, counted) ? null : deadLetters.kept,
     }
     const why = attentionFor(signs, now)
     const countedAt = counted?.countedAt ?? null
@@ -193,6 +193,11 @@ export class Status {
         return
     }
   }
+}
+
+/** What failed since nobody has counted. */
+function hasFailedSince({ lastErrorAt }: Condition, counted: CountedStats | null): boolean {
+  return counted === null || (lastErrorAt !== null && lastErrorAt >= counted.countedAt)
 }
 
 const allPaused = 'All delivery is paused.'
