@@ -88,7 +88,7 @@ function block(item: Row, now: number): readonly Line[] {
   return [
     line(`${textOf(item.endpointId)}${name}`, 'bold'),
     line(`  ${textOf(item.target)}`),
-    line(`  ${reasonText(item, now)}; ${textOf(item.lastError)}`, item.why === 'paused' ? 'yellow' : 'red'),
+    line(`  ${reasonText(item, now)}${errorText(item)}`, item.why === 'paused' ? 'yellow' : 'red'),
     line(`  ${facts.join(', ')}`),
   ]
 }
@@ -98,6 +98,12 @@ function reasonText(item: Row, now: number): string {
   if (item.why === 'disabled') return `${why}: ${textOf(item.statusReason)}`
   if (item.why === 'held') return `${why}, ${untilText(item.heldUntil, now)}`
   return item.why === 'breaker_open' ? `${why}, probe ${probeText(item, now)}` : why
+}
+
+/** The error of an endpoint that is well again is old news. */
+function errorText({ lastError, failingSince, why }: Row): string {
+  const isNews = typeof failingSince === 'string' || why === 'dead_letters' || why === 'flaky'
+  return isNews && typeof lastError === 'string' ? `; ${lastError}` : ''
 }
 
 /** When an endpoint whose breaker is not closed is tried again. */

@@ -70,10 +70,13 @@ describe('an endpoint deserves attention', () => {
 })
 
 test('the end of a dead letter that a person asked for is no bad news', () => {
-  assert.deepEqual(
-    (['exhausted', 'expired', 'crashed', 'cancelled', 'endpoint_deleted'] as const).map(isUnwanted),
-    [true, true, true, false, false],
-  )
+  assert.deepEqual((['exhausted', 'expired', 'crashed', 'cancelled', 'endpoint_deleted'] as const).map(isUnwanted), [
+    true,
+    true,
+    true,
+    false,
+    false,
+  ])
 })
 
 test('no probe comes before a hold ends, and none from a breaker that is not open', () => {

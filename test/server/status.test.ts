@@ -142,7 +142,10 @@ describe('the status', () => {
     assert.deepEqual([paused.state, paused.attention[0].why], ['degraded', 'paused'])
     const [delivery] = (await get(`/v1/events/${event.id}`)).deliveries
     await post(`/v1/deliveries/${delivery.id}/cancel`)
-    const status = await until('/v1/status', ({ deadLetters, waiting }) => deadLetters.kept === 1 && waiting.count === 0)
+    const status = await until(
+      '/v1/status',
+      ({ deadLetters, waiting }) => deadLetters.kept === 1 && waiting.count === 0,
+    )
     assert.deepEqual([status.state, status.deadLetters.byReason], ['ok', { cancelled: 1 }])
   })
 
@@ -184,7 +187,9 @@ describe('the status', () => {
     await Promise.all(endpoints.map((endpoint) => store.putEndpoint(endpoint)))
     // The first has the most to lose.
     const arrivals = endpoints.slice(0, 1_000).flatMap((endpoint, index) => {
-      return Array.from({ length: index === 0 ? 5 : 1 }, () => anArrival(endpoint, { event: { receivedAt: Date.now() } }))
+      return Array.from({ length: index === 0 ? 5 : 1 }, () =>
+        anArrival(endpoint, { event: { receivedAt: Date.now() } }),
+      )
     })
     await store.append(arrivals)
     await store.close()
