@@ -2,6 +2,7 @@ import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
 import { openClock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
+import type { Endpoint } from './core/endpoint.ts'
 import { PosthornError } from './core/errors.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
@@ -18,9 +19,11 @@ import { Sources } from './intake/sources.ts'
 import { testEvents } from './intake/test-events.ts'
 import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
+import { hubLacksRoute } from './server/delivery-detail.ts'
 import { Relays } from './server/relays.ts'
 import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
 import { checkKey } from './store/sqlite/check-key.ts'
+import { readDeliveryState } from './store/sqlite/delivery-state.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { realFile } from './store/sqlite/open-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
@@ -30,7 +33,15 @@ import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
 import { RelayTransport } from './transports/relay/relay-transport.ts'
 import type { RelayGate } from './transports/relay-gate.ts'
-import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
+import {
+  type Check,
+  checkDatabasePlace,
+  fail,
+  ok,
+  storedDeliveryCheck,
+  storedWaitingMax,
+  warn,
+} from './upkeep/checkup.ts'
 import { type Metrics, openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
@@ -53,6 +64,7 @@ export type Pipeline = Readonly<{
   upkeep: Operating['upkeep']
   notifications: Operating['notifications']
   stats: Operating['stats']
+  status: Operating['status']
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
   engine: Engine
@@ -131,7 +143,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await Promise.all([catalogue.load(), sources.load(), relays.load()])
     await dispatcher.start()
     await replays.start()
-    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id) }
+    const lacksRoute = (endpoint: Endpoint) => hubLacksRoute({ relays, gate }, endpoint)
+    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id), lacksRoute }
     operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
     const refusal = (url: string) => http.refusal(url)
     const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, handlers, engine, refusal }
@@ -269,6 +282,17 @@ export async function checkDatabase(config: Config): Promise<readonly Check[]> {
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
     return [...place, fail('database', found, advice)]
+  }
+}
+
+/** For `doctor` when no server runs: how delivery was when the last one stopped. Changes nothing. */
+export function checkStoredDelivery(config: Config): readonly Check[] {
+  try {
+    const state = readDeliveryState(config.database.path, Date.now(), storedWaitingMax)
+    return state === null ? [] : [storedDeliveryCheck(state)]
+  } catch {
+    // What is wrong with the file is said where the database is looked at.
+    return []
   }
 }
 

@@ -76,10 +76,24 @@ export function deliveryColumns(terminal: Terminal): readonly Column[] {
     { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
     { title: 'ATTEMPTS', show: ({ attempts }) => textOf(attempts) },
     { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
-    { title: 'RETRY', show: (item) => (item.status === 'pending' ? instantText(terminal, item.retryAfter) : '-') },
+    { title: 'WAITS FOR', show: (item) => waitText(terminal, item) },
     { title: 'REASON', show: ({ reason }) => textOf(reason) },
-    { title: 'LAST ERROR', show: ({ lastError }) => textOf(lastError) },
+    { title: 'LAST ERROR', show: errorText },
   ]
+}
+
+/** What it waits for and until when; never an instant that is over. */
+function waitText(terminal: Terminal, { status, waitsFor, waitsUntil }: Row): string {
+  if (status !== 'pending') return '-'
+  if (typeof waitsFor !== 'string') return 'its turn'
+  const isAhead = typeof waitsUntil === 'string' && Date.parse(waitsUntil) > Date.now()
+  return isAhead ? `${waitsFor} ${instantText(terminal, waitsUntil)}` : waitsFor
+}
+
+/** What never had a try of its own waits because of the endpoint's error. */
+function errorText({ lastError, endpointError }: Row): string {
+  if (typeof lastError === 'string' || typeof endpointError !== 'string') return textOf(lastError)
+  return `endpoint: ${endpointError}`
 }
 
 async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Promise<void> {
@@ -111,7 +125,7 @@ const waitWords: Readonly<Record<string, string>> = {
 export async function showDelivery(terminal: Terminal, id: string, format: Format): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   const delivery = rowOf(await client.get(`/v1/deliveries/${encodeURIComponent(id)}`))
-  const fields = fieldsOf(delivery, ['attemptLog']).map(([name, text]): Field => {
+  const fields = fieldsOf(delivery, ['attemptLog', ...oldNews(delivery)]).map(([name, text]): Field => {
     return name === 'waitsFor' ? [name, waitWords[text] ?? text] : [name, text]
   })
   printItem(terminal, format, delivery, fields)
@@ -119,6 +133,11 @@ export async function showDelivery(terminal: Terminal, id: string, format: Forma
   const attempts = Array.isArray(delivery.attemptLog) ? delivery.attemptLog.filter(isRow) : []
   if (attempts.length === 0) terminal.say('no attempt yet')
   for (const attempt of attempts) printAttempt(terminal, attempt)
+}
+
+/** The date of a backoff that is over says nothing about the next try; `waitsFor` does. */
+function oldNews({ retryAfter }: Row): readonly string[] {
+  return typeof retryAfter === 'string' && Date.parse(retryAfter) <= Date.now() ? ['retryAfter'] : []
 }
 
 export function printAttempt(terminal: Terminal, attempt: Row): void {

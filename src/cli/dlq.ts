@@ -50,7 +50,7 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
   const query = { status, endpoint, event, type, tenant, reason, error, from, to }
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
-    const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'RETRY')
+    const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'WAITS FOR')
     await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, whenEmpty })
     return
   }

@@ -42,7 +42,12 @@ export async function checkServer({ url, apiKey }: ClientSettings, version: stri
     const advice = 'set POSTHORN_URL to where Posthorn is'
     return { isUp: false, dateAt, checks: [{ check: 'server', status: 'fail', found, advice }] }
   }
-  const checks = [versionCheck(url, String(body.version), version), await readyCheck(url), await keyCheck(url, apiKey)]
+  const checks = [
+    versionCheck(url, String(body.version), version),
+    await readyCheck(url),
+    await keyCheck(url, apiKey),
+    await deliveryCheck(url, apiKey),
+  ]
   return { isUp: true, dateAt, checks }
 }
 
@@ -77,6 +82,36 @@ async function keyCheck(url: string, apiKey: string | null): Promise<Check> {
   }
   const found = apiKey === null ? 'none is needed on this machine' : 'the server knows it'
   return { check, status: 'ok', found, advice: null }
+}
+
+/** How delivery itself is: a server can be set up well and bring nothing to anybody. */
+async function deliveryCheck(url: string, apiKey: string | null): Promise<Check> {
+  const check = 'delivery'
+  const answer = await ask(`${url}/v1/status?limit=1`, apiKey)
+  if (answer?.status !== 200 || answer.body === null) {
+    const found = `the server did not tell its status${answer === null ? '' : ` (${answer.status})`}`
+    return {
+      check,
+      status: 'warn',
+      found,
+      advice: 'use a key with the role read or admin, and a server of this version',
+    }
+  }
+  const { state, hints, problems } = answer.body
+  const found = deliveryText(answer.body)
+  if (state === 'ok') return { check, status: 'ok', found, advice: null }
+  const [hint] = Array.isArray(hints) ? hints : []
+  const sentences = Array.isArray(problems) ? problems.map((problem) => `${problem} `).join('') : ''
+  const advice = `${sentences}posthorn status shows more; begin with: ${hint}`
+  return { check, status: state === 'trouble' ? 'fail' : 'warn', found, advice }
+}
+
+function deliveryText({ attention, attentionMore, waiting, deadLetters, state }: Asked['body'] & object): string {
+  const endpoints = (Array.isArray(attention) ? attention.length : 0) + Number(attentionMore)
+  const waits = isRow(waiting) && typeof waiting.count === 'number' ? waiting.count.toLocaleString('en') : 'unknown'
+  const dead = isRow(deadLetters) ? Number(deadLetters.last24h).toLocaleString('en') : 'unknown'
+  const who = endpoints === 0 ? 'no endpoint needs attention' : `endpoints that need attention: ${endpoints}`
+  return `${state}; ${who}; waiting: ${waits}; dead letters in 24 h: ${dead}`
 }
 
 type Asked = Readonly<{ status: number; date: string | null; body: Readonly<Record<string, unknown>> | null }>

@@ -22,6 +22,7 @@ import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
 import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
+import { addStatus } from './status.ts'
 import { addTail } from './tail.ts'
 import { printable, type Terminal } from './terminal.ts'
 import { addUpkeep } from './upkeep.ts'
@@ -89,6 +90,7 @@ export function buildProgram(terminal: Terminal): Command {
     .addHelpText('after', afterHelp)
   for (const add of [
     addStart,
+    addStatus,
     addSend,
     addEndpoints,
     addSources,

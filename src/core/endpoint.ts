@@ -67,3 +67,15 @@ export type RelayTarget = Readonly<{
 export type HttpEndpoint = EndpointRules & HttpTarget
 export type HandlerEndpoint = EndpointRules & HandlerTarget
 export type RelayEndpoint = EndpointRules & RelayTarget
+
+/** Where it delivers to, in one text: a URL, the name of a handler, or relay/route. */
+export function targetOf(endpoint: Endpoint): string {
+  switch (endpoint.kind) {
+    case 'http':
+      return endpoint.url
+    case 'handler':
+      return endpoint.handler
+    case 'relay':
+      return `${endpoint.relay}/${endpoint.route}`
+  }
+}

@@ -2,17 +2,17 @@ import type { Pipeline } from '../app.ts'
 import { type DeliveryStatus, deliveryStatuses } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
-import { deliveryDetail } from '../server/delivery-detail.ts'
+import { deliveryDetail, deliveryShown } from '../server/delivery-detail.ts'
 import { filterOf, filterQuery, filterText } from '../server/filter-schema.ts'
 import { choice, closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
-import { deliveryShown, eventShown } from '../server/shown.ts'
+import { eventShown } from '../server/shown.ts'
 import { asTexts, notFound, readGiven } from './reading.ts'
 
 /** A delivery as the API shows it. */
-export type ShownDelivery = ReturnType<typeof deliveryShown>
+export type ShownDelivery = ReturnType<ReturnType<typeof deliveryShown>>
 export type ShownDeliveryWithLog = ReturnType<typeof deliveryDetail>
-export type ShownEvent = ReturnType<typeof eventShown>
+export type ShownEvent = ReturnType<typeof eventShown<ShownDelivery>>
 export type ShownPage<T> = Readonly<{ items: readonly T[]; next: string | null }>
 
 export type DeliveryFilterOptions = Readonly<{
@@ -58,7 +58,7 @@ export class Deliveries {
       limit,
       ...(cursor !== undefined && { cursor }),
     })
-    return { items: page.items.map(deliveryShown), next: page.next }
+    return { items: page.items.map(deliveryShown(this.#pipeline)), next: page.next }
   }
 
   /** With what it waits for, and the log of its attempts. */
@@ -114,7 +114,7 @@ export class Events {
     const event = await store.getEvent(id)
     if (event === null) return null
     const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-    return { ...eventShown(event, deliveries.items), body: event.body }
+    return { ...eventShown(event, deliveries.items.map(deliveryShown(this.#pipeline))), body: event.body }
   }
 }
 

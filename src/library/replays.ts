@@ -4,12 +4,12 @@ import type { DeliveryStatus } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayVerb } from '../core/replay.ts'
+import { deliveryShown } from '../server/delivery-detail.ts'
 import { filterOf, replayFilter } from '../server/filter-schema.ts'
 import { replayAnswer, replayShown } from '../server/replay-answers.ts'
 import { replayFields } from '../server/replay-schema.ts'
 import { closedObject } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
-import { deliveryShown } from '../server/shown.ts'
 import { asTexts, notFound, readGiven } from './reading.ts'
 import type { ShownDelivery } from './records.ts'
 
@@ -51,7 +51,7 @@ export class Replays {
   async preview(filter: ReplayFilterOptions): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
     const { selection, tenant } = this.#read({ filter })
     const { matched, sample } = await this.#pipeline.replays.preview({ selection, tenant })
-    return { matched, sample: sample.map(deliveryShown) }
+    return { matched, sample: sample.map(deliveryShown(this.#pipeline)) }
   }
 
   async create(options: ReplayOptions): Promise<ShownReplay> {

@@ -69,6 +69,13 @@ export const deliveryFields = {
   receivedAt: instantShown,
   lastAttemptAt: instantShown.nullable(),
   deliveredAt: instantShown.nullable(),
+  waitsFor: z.enum(waits).nullable().meta({
+    description: 'Why it is not tried now, if it is pending; null: it is its turn, or it does not wait.',
+  }),
+  waitsUntil: instantShown.nullable().meta({ description: 'When that ends; null: nobody knows.' }),
+  endpointError: z.string().nullable().meta({
+    description: 'The last error of its endpoint, if that is what it waits for (`breaker`, `hold`, `disabled`).',
+  }),
 }
 export const deliveryAnswer = z.strictObject(deliveryFields).meta({ id: 'Delivery' })
 
@@ -89,9 +96,6 @@ export const attemptAnswer = z
 export const deliveryWithAttempts = z
   .strictObject({
     ...deliveryFields,
-    waitsFor: z.enum(waits).nullable().meta({
-      description: 'Why it is not tried now, if it is pending; null: it is its turn, or it does not wait.',
-    }),
     attemptLog: z.array(attemptAnswer),
   })
   .meta({ id: 'DeliveryWithAttempts', description: 'The newest 500 attempts, oldest first.' })
@@ -144,9 +148,13 @@ const breakerShown = z.strictObject({
 export const conditionAnswer = z.strictObject({
   state: z.enum(['closed', 'open', 'half_open']),
   until: instantShown.nullable().meta({ description: 'When an open breaker lets a probe through.' }),
-  failures: z.int().min(0).meta({ description: 'In a row, while it is closed.' }),
+  failures: z.int().min(0).meta({
+    description: 'In a row; of an open breaker those that opened it, and the failed probes since.',
+  }),
   heldUntil: instantShown.nullable().meta({ description: 'The endpoint asked for no tries before.' }),
   failingSince: instantShown.nullable().meta({ description: 'Nothing but failures since then.' }),
+  lastError: z.string().nullable().meta({ description: 'Of the last try that failed; it may be long ago.' }),
+  lastErrorAt: instantShown.nullable(),
 })
 
 const endpointFields = {

@@ -13,6 +13,7 @@ import type { Store } from '../store/store.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
 import type { Stats } from '../upkeep/stats.ts'
+import type { Status } from '../upkeep/status.ts'
 import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
 import { BodyBudget } from './body-reader.ts'
@@ -35,6 +36,7 @@ import { keyRoutes } from './routes/keys.ts'
 import { relayRoutes } from './routes/relays.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { sourceRoutes } from './routes/sources.ts'
+import { statusRoutes } from './routes/status.ts'
 import { streamRoute } from './routes/stream.ts'
 import { systemRoutes } from './routes/system.ts'
 import { upkeepRoutes } from './routes/upkeep.ts'
@@ -59,6 +61,7 @@ export type ServerParts = Readonly<{
   metrics: Metrics
   upkeep: Upkeep
   stats: Stats
+  status: Status
   log: Logger
   now: () => number
   clock: Clock
@@ -174,6 +177,7 @@ function addRoutes(api: Api, parts: ServerParts, { keys, stream, isStopping }: R
   breakerRoutes(api, parts)
   keyRoutes(api, parts, keys)
   upkeepRoutes(api, parts)
+  statusRoutes(api, parts)
   systemRoutes(api, parts, isStopping)
 }
 

@@ -4,7 +4,8 @@ import type { Condition, DeliveryRecord, EventSummary } from '../store/store.ts'
 
 // Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
 
-export function deliveryShown({ delivery, type, tenant, key }: DeliveryRecord) {
+/** A delivery without what keeps it waiting: delivery-detail.ts adds that. */
+export function deliveryFacts({ delivery, type, tenant, key }: DeliveryRecord) {
   return {
     id: delivery.id,
     eventId: delivery.eventId,
@@ -41,9 +42,9 @@ export function summaryShown(event: EventSummary) {
   return { ...factsShown(event), size: event.size, deliveries: event.deliveries }
 }
 
-export function eventShown(event: Event, deliveries: readonly DeliveryRecord[]) {
+export function eventShown<D>(event: Event, deliveries: readonly D[]) {
   const { request, body } = event
-  return { ...factsShown(event), request, size: body.length, deliveries: deliveries.map(deliveryShown) }
+  return { ...factsShown(event), request, size: body.length, deliveries }
 }
 
 function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
@@ -58,13 +59,16 @@ function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
   }
 }
 
-export function conditionShown({ breaker, heldUntil, failingSince }: Omit<Condition, 'endpointId'>) {
+export function conditionShown(condition: Omit<Condition, 'endpointId'>) {
+  const { breaker, heldUntil, failingSince, lastError, lastErrorAt } = condition
   return {
     state: breaker.state,
     until: breaker.state === 'open' ? instant(breaker.until) : null,
-    failures: breaker.state === 'closed' ? breaker.failures : 0,
+    failures: breaker.failures,
     heldUntil: instant(heldUntil),
     failingSince: instant(failingSince),
+    lastError,
+    lastErrorAt: instant(lastErrorAt),
   }
 }
 

@@ -81,7 +81,7 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
    * which. Fewer than `limit` means: none is left.
    */
   endPending(request: EndPendingRequest): Promise<readonly EndedDelivery[]>
-  /** The breaker, the hold and the failing of endpoints, kept so that they survive a restart. */
+  /** The breaker, the hold, the failing and the last error of endpoints, kept so that they survive a restart. */
   putConditions(conditions: readonly Condition[]): Promise<void>
   listConditions(): Promise<readonly Condition[]>
 
@@ -213,6 +213,9 @@ export type Condition = Readonly<{
   heldUntil: number | null
   /** When it failed first with nothing but failures since; null: the last try was good, or there was none. */
   failingSince: number | null
+  /** The error of the last try that failed, and when that was; null: none since its target was changed. */
+  lastError: string | null
+  lastErrorAt: number | null
 }>
 
 export type Page<T> = Readonly<{ items: readonly T[]; next: string | null }>

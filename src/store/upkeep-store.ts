@@ -1,3 +1,4 @@
+import type { Reason } from '../core/outcome.ts'
 import type { Retention } from '../core/retention.ts'
 
 export type { Retention } from '../core/retention.ts'
@@ -20,6 +21,16 @@ export interface UpkeepStore {
 
   /** Looks at the next idempotency keys after `after`, at most `limit`, and deletes those that ended before `now`. */
   pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys>
+
+  /**
+   * How many deliveries became dead letters since `at` (from the beginning of its hour), by endpoint and reason: counted
+   * in one transaction with their end, whatever became of them later, removed endpoints included. The cost depends on
+   * the number of endpoints that have failed, not on the number of deliveries.
+   */
+  deadLettersSince(at: number): Promise<readonly DeadLetterCount[]>
+
+  /** Forgets at most `limit` of these counts, of hours that ended before; answers how many. */
+  pruneDeadLetterCounts(before: number, limit: number): Promise<number>
 
   /** Gives free space back to the file system, at most `pagesMax` pages; answers how many pages are still free. */
   shrink(pagesMax: number): Promise<number>
@@ -66,10 +77,15 @@ export type PruneKeysRequest = Readonly<{ now: number; limit: number; after: Key
 /** `after`: where to go on; null: that was all. */
 export type PrunedKeys = Readonly<{ keys: number; after: KeyPlace | null }>
 
+/** Of an hour or longer. */
+export type DeadLetterCount = Readonly<{ endpointId: string; tenant: string; reason: Reason; count: number }>
+
 export type StoreStats = Readonly<{
   /** Endpoints with pending deliveries: how many, and when the oldest of them was received. */
   backlog: readonly Readonly<{ endpointId: string; pending: number; oldestAt: number }>[]
+  /** Dead letters that are kept, and at which endpoints. */
   deadLetters: number
+  deadLettersAt: readonly Readonly<{ endpointId: string; count: number }>[]
   fileBytes: number
   walBytes: number
   freeBytes: number

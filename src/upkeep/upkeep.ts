@@ -7,7 +7,7 @@ import type { KeyPlace, PrunedKeys, Retention } from '../store/upkeep-store.ts'
 import { Pace, type PieceEnd } from './pace.ts'
 
 export type UpkeepParts = Readonly<{
-  store: Pick<Store, 'expire' | 'prune' | 'pruneKeys' | 'pruneReplays' | 'shrink' | 'stats'>
+  store: Pick<Store, 'expire' | 'prune' | 'pruneKeys' | 'pruneReplays' | 'pruneDeadLetterCounts' | 'shrink' | 'stats'>
   endpoints: () => readonly Endpoint[]
   clock: Clock
   log: Logger
@@ -53,6 +53,8 @@ export type UpkeepState = Readonly<{ running: boolean; last: UpkeepReport | null
 
 const dayMs = 86_400_000
 const rowsMax = 500
+/** `status` tells of the last 24 h. */
+const deadLetterCountsKeptMs = 2 * dayMs
 const rowsMin = 32
 const pagesMax = 256
 const pagesMin = 8
@@ -222,6 +224,9 @@ export class Upkeep {
       const replays = await store.pruneReplays(now - settings.replayMs, limit)
       counts.replays += replays
       return replays < limit ? 'done' : 'wrote'
+    })
+    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
+      return (await store.pruneDeadLetterCounts(now - deadLetterCountsKeptMs, limit)) < limit ? 'done' : 'wrote'
     })
   }
 

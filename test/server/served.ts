@@ -19,6 +19,7 @@ import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
 import type { RelayGate } from '../../src/transports/relay-gate.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
 import { Stats } from '../../src/upkeep/stats.ts'
+import { Status } from '../../src/upkeep/status.ts'
 import { Upkeep } from '../../src/upkeep/upkeep.ts'
 import { keptForAWeek } from '../support/builders.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
@@ -106,6 +107,8 @@ export async function openServedParts(
   const refusal = (url: string) => transport.refusal(url)
   const endpoints = () => catalogue.list()
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
+  const stats = new Stats(store, clock.steady)
+  const status = new Status({ store, catalogue, dispatcher, stats, notices, clock, lacksRoute: () => false })
   const parts = {
     config,
     presets,
@@ -122,7 +125,8 @@ export async function openServedParts(
     notices,
     metrics,
     upkeep,
-    stats: new Stats(store, clock.steady),
+    stats,
+    status,
     log,
     now: Date.now,
     clock,

@@ -7,6 +7,7 @@ import { createSecretBox } from '../../src/store/secret-box.ts'
 import { Append } from '../../src/store/sqlite/append.ts'
 import { ClaimWork, readySql } from '../../src/store/sqlite/claim.ts'
 import { Commit } from '../../src/store/sqlite/commit.ts'
+import { DeadLetterHours } from '../../src/store/sqlite/dead-letter-hours.ts'
 import { EndpointTable } from '../../src/store/sqlite/endpoints.ts'
 import { matching, sortsAllThatWaits, walkMatching } from '../../src/store/sqlite/matching.ts'
 import { migrate } from '../../src/store/sqlite/migrations.ts'
@@ -38,8 +39,9 @@ function writerStatements(): readonly string[] {
   const statements: string[] = []
   const noted = noting(statements)
   const endpoints = new EndpointTable(db, createSecretBox(new Uint8Array(32)))
-  new Append(noted, endpoints)
-  const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints))
+  const hours = new DeadLetterHours(noted)
+  new Append(noted, endpoints, hours)
+  const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints), hours)
   const revival = new Revival(noted, endpoints, commit)
   new Replays(noted, endpoints, revival)
   new Upkeep(noted, endpoints, revival)

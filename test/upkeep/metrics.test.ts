@@ -8,7 +8,14 @@ import { openMetrics } from '../../src/upkeep/metrics.ts'
 import { Stats } from '../../src/upkeep/stats.ts'
 import { anEndpoint, t0 } from '../support/builders.ts'
 
-const noStats: StoreStats = { backlog: [], deadLetters: 3, fileBytes: 4096, walBytes: 512, freeBytes: 0 }
+const noStats: StoreStats = {
+  backlog: [],
+  deadLetters: 3,
+  deadLettersAt: [],
+  fileBytes: 4096,
+  walBytes: 512,
+  freeBytes: 0,
+}
 
 function scene(stats: () => Promise<StoreStats> = async () => noStats, endpoints = [anEndpoint()], endpointsMax = 100) {
   const notices = new Notices((error) => assert.fail(String(error)))

@@ -3,13 +3,13 @@ import { type DeliveryFilter, deadStatuses } from '../../core/delivery.ts'
 import { discardMatching } from '../../dispatch/discard.ts'
 import { sampleMax } from '../../dispatch/replays.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
+import { deliveryShown } from '../delivery-detail.ts'
 import { discardFilter, filterOf, filterQuery, filterShown, filterText } from '../filter-schema.ts'
 import { type FieldError, validationProblem } from '../problem.ts'
 import { discardedAnswer, groupShown, groupsAnswer, previewAnswer } from '../replay-answers.ts'
 import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, pageQuery, says } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
-import { deliveryShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,
@@ -31,7 +31,8 @@ export function deadLetterRoutes(api: Api, parts: ServerParts): void {
   discardRoute(api, parts)
 }
 
-function listRoute(api: Api, { store }: ServerParts): void {
+function listRoute(api: Api, parts: ServerParts): void {
+  const { store } = parts
   api.route({
     method: 'GET',
     url: '/v1/dead-letters',
@@ -45,7 +46,7 @@ function listRoute(api: Api, { store }: ServerParts): void {
       const filter = { statuses: deadStatuses, ...filterOf(asked, scope) }
       if (group === undefined) {
         const page = await store.listDeliveries({ ...filter, limit, ...(cursor !== undefined && { cursor }) })
-        return { items: page.items.map(deliveryShown), next: page.next }
+        return { items: page.items.map(deliveryShown(parts)), next: page.next }
       }
       if (cursor !== undefined) throw validationProblem([{ path: 'cursor', message: 'is not for groups' }])
       return { groups: (await store.groupDeadLetters(filter, limit)).map(groupShown) }
@@ -53,7 +54,8 @@ function listRoute(api: Api, { store }: ServerParts): void {
   })
 }
 
-function discardRoute(api: Api, { store, log, clock }: ServerParts): void {
+function discardRoute(api: Api, parts: ServerParts): void {
+  const { store, log, clock } = parts
   api.route({
     method: 'POST',
     url: '/v1/dead-letters/discard',
@@ -70,7 +72,7 @@ function discardRoute(api: Api, { store, log, clock }: ServerParts): void {
       if (dryRun) {
         const matched = await store.countDeliveries(dead, Number.MAX_SAFE_INTEGER)
         const { items } = await store.listDeliveries({ ...dead, limit: sampleMax })
-        return { matched, sample: items.map(deliveryShown) }
+        return { matched, sample: items.map(deliveryShown(parts)) }
       }
       const audit = (discarded: number) =>
         log.warn({ by: caller.name, filter: filterShown(dead), all, discarded }, 'dead_letters.discarded')

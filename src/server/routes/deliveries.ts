@@ -1,12 +1,11 @@
 import { deliveryStatuses } from '../../core/delivery.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
-import { deliveryDetail } from '../delivery-detail.ts'
+import { deliveryDetail, deliveryShown } from '../delivery-detail.ts'
 import { filterOf, filterQuery, filterText } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
 import type { Api } from '../route.ts'
 import { choice, closedQuery, idParam, pageQuery } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
-import { deliveryShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,
@@ -36,7 +35,7 @@ function readRoutes(api: Api, parts: ServerParts): void {
     handler: async ({ scope, query: { limit, cursor, ...asked } }) => {
       const filter = filterOf(asked, scope)
       const page = await store.listDeliveries({ ...filter, limit, ...(cursor !== undefined && { cursor }) })
-      return { items: page.items.map(deliveryShown), next: page.next }
+      return { items: page.items.map(deliveryShown(parts)), next: page.next }
     },
   })
 
@@ -57,7 +56,8 @@ function readRoutes(api: Api, parts: ServerParts): void {
   })
 }
 
-function retryRoute(api: Api, { store, dispatcher }: ServerParts): void {
+function retryRoute(api: Api, parts: ServerParts): void {
+  const { store, dispatcher } = parts
   api.route({
     method: 'POST',
     url: '/v1/deliveries/:id/retry',
@@ -78,13 +78,14 @@ function retryRoute(api: Api, { store, dispatcher }: ServerParts): void {
         case 'endpoint_gone':
           throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
         case 'retried':
-          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
+          return deliveryShown(parts)(scope.found(await store.getDelivery(id), 'delivery', id))
       }
     },
   })
 }
 
-function cancelRoute(api: Api, { store, dispatcher }: ServerParts): void {
+function cancelRoute(api: Api, parts: ServerParts): void {
+  const { store, dispatcher } = parts
   api.route({
     method: 'POST',
     url: '/v1/deliveries/:id/cancel',
@@ -105,7 +106,7 @@ function cancelRoute(api: Api, { store, dispatcher }: ServerParts): void {
         case 'settled':
           throw new Problem('conflict', `The delivery ${id} has ended (${delivery.status}).`)
         case 'cancelled':
-          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
+          return deliveryShown(parts)(scope.found(await store.getDelivery(id), 'delivery', id))
       }
     },
   })

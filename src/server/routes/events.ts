@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { acceptedShown, eventAnswer, eventSummary, pageOf } from '../answers.ts'
 import { batchEventsMax, readBatch } from '../batch.ts'
 import { cloudEventOf } from '../cloudevents.ts'
+import { deliveryShown } from '../delivery-detail.ts'
 import { contentHeaders, eventSchema, keyReused, requestFacts } from '../event-reader.ts'
 import { hotPathFacts } from '../hot-path.ts'
 import { encodingProblem } from '../json.ts'
@@ -76,7 +77,8 @@ function rawRoute(api: Api, { config, intake }: ServerParts): void {
   })
 }
 
-function readRoutes(api: Api, { store }: ServerParts): void {
+function readRoutes(api: Api, parts: ServerParts): void {
+  const { store } = parts
   api.route({
     method: 'GET',
     url: '/v1/events',
@@ -104,7 +106,7 @@ function readRoutes(api: Api, { store }: ServerParts): void {
     handler: async ({ scope, params: { id } }) => {
       const event = scope.found(await store.getEvent(id), 'event', id)
       const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-      return { ...eventShown(event, deliveries.items), deliveriesNext: deliveries.next }
+      return { ...eventShown(event, deliveries.items.map(deliveryShown(parts))), deliveriesNext: deliveries.next }
     },
   })
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type Replay, type ReplayVerb, recoverOnly, replayStatuses, type Selection } from '../../core/replay.ts'
 import { pageOf } from '../answers.ts'
+import { deliveryShown } from '../delivery-detail.ts'
 import { filterOf, replayFilter } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
 import { previewAnswer, replayAnswer, replayShown } from '../replay-answers.ts'
@@ -8,7 +9,6 @@ import { replayFields } from '../replay-schema.ts'
 import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, cursorQuery, idParam, instant, says, tenant } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
-import { deliveryShown } from '../shown.ts'
 
 const jobFields = {
   ...replayFields,
@@ -78,9 +78,9 @@ function createRoutes(api: Api, parts: ServerParts): void {
   })
 }
 
-async function preview({ replays }: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
-  const { matched, sample } = await replays.preview({ selection, tenant })
-  return { matched, sample: sample.map(deliveryShown) }
+async function preview(parts: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
+  const { matched, sample } = await parts.replays.preview({ selection, tenant })
+  return { matched, sample: sample.map(deliveryShown(parts)) }
 }
 
 function readRoutes(api: Api, { store }: ServerParts): void {

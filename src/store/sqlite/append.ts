@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
+import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ArrivalRow, arrivalAt, type Calls, cellsPerDelivery, type ItemRow } from './messages.ts'
 import type { Cell } from './rows.ts'
@@ -19,14 +20,16 @@ function deliveriesIn(row: ArrivalRow): number {
 /** Keeps events and deliveries; runs inside the batch's transaction. */
 export class Append {
   readonly #endpoints: EndpointTable
+  readonly #hours: DeadLetterHours
   readonly #insertEvent: StatementSync
   readonly #insertDelivery: StatementSync
   readonly #laneTail: StatementSync
   readonly #knownKey: StatementSync
   readonly #insertKey: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable) {
+  constructor(db: DatabaseSync, endpoints: EndpointTable, hours: DeadLetterHours) {
     this.#endpoints = endpoints
+    this.#hours = hours
     this.#insertEvent = db.prepare(`
       INSERT INTO events (no, id, tenant, type, key, received_at, content_type, headers, data_offset, request, size, body)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB), ?, ?)`)
@@ -120,6 +123,7 @@ export class Append {
     if (endpoint.removed) {
       const cells = [no, id, eventNo, endpoint.no, lane, no, 'failed', null, receivedAt, receivedAt, 'endpoint_deleted']
       this.#insertDelivery.run(...(cells as Cell[]))
+      this.#hours.add(endpoint.no, 'endpoint_deleted', receivedAt)
       return '2'
     }
     const tail = lane === null ? undefined : this.#laneTail.get(endpoint.no, lane)

@@ -1,9 +1,11 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
+import type { Reason } from '../../core/outcome.ts'
 import type { EndPendingRequest } from '../store.ts'
 import type { EndedDelivery } from '../upkeep-store.ts'
 import { type ClaimWork, claimColumns } from './claim.ts'
+import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ChangeRow, changeAt, type ResultRow } from './messages.ts'
 import type { Cell } from './rows.ts'
@@ -22,8 +24,10 @@ type NextRow = Readonly<{ no: number; version: number; status: DeliveryStatus }>
 export class Commit {
   readonly #endpoints: EndpointTable
   readonly #claims: ClaimWork
+  readonly #hours: DeadLetterHours
   readonly #update: StatementSync
   readonly #log: StatementSync
+  readonly #endpointOf: StatementSync
   readonly #laneRow: StatementSync
   readonly #next: StatementSync
   readonly #nextKey: StatementSync
@@ -33,8 +37,9 @@ export class Commit {
   readonly #end: StatementSync
   readonly #factsOf: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork) {
+  constructor(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, hours: DeadLetterHours) {
     this.#endpoints = endpoints
+    this.#hours = hours
     this.#claims = claims
     this.#update = db.prepare(`
       UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
@@ -44,6 +49,7 @@ export class Commit {
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
         response_headers, response_body, stack) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+    this.#endpointOf = db.prepare('SELECT endpoint_no FROM deliveries WHERE no = ?')
     this.#laneRow = db.prepare('SELECT endpoint_no, lane, status, due_at, version FROM deliveries WHERE no = ?')
     this.#next = db.prepare(`
       SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_lane JOIN events e ON e.no = d.event_no
@@ -94,6 +100,7 @@ export class Commit {
   endPending(request: EndPendingRequest): readonly EndedDelivery[] {
     const { no } = this.#endpoints.find(request.endpointId)
     const rows = this.#pendingOf.all(no, no, request.now, request.limit)
+    if (rows.length > 0) this.#hours.add(no, request.reason, request.now, rows.length)
     return rows.map(({ no }) => {
       this.#end.run(request.reason, request.now, no as number)
       return { ...(this.#factsOf.get(no as number) as EndedDelivery) }
@@ -112,9 +119,15 @@ export class Commit {
     if (before !== undefined) cells[changeAt.dueAt - changeAt.update] = this.#dueInLane(before, row)
     const { changes } = this.#update.run(no, ...cells)
     if (changes === 0) return 'stale'
+    if (row[changeAt.reason] !== null) this.#countDead(no, row)
     if (row.length > changeAt.attempt) this.#log.run(no, ...row.slice(changeAt.attempt))
     if (before === undefined) return 'applied'
     return this.#afterLaneChange(no, before, row, follower)
+  }
+
+  #countDead(no: number | null, row: ChangeRow): void {
+    const endpointNo = this.#endpointOf.get(no)?.endpoint_no as number
+    this.#hours.add(endpointNo, row[changeAt.reason] as Reason, row[changeAt.settledAt] as number)
   }
 
   /** Only the head of a lane has a due time; who is behind another keeps waiting for it. */

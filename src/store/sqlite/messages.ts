@@ -69,6 +69,7 @@ export type Calls = {
   expire: { request: ExpireRequest; answer: Expired }
   prune: { request: PruneRequest; answer: Pruned }
   shrink: { request: number; answer: number }
+  pruneDeadLetterCounts: { request: { before: number; limit: number }; answer: number }
   pruneKeys: { request: PruneKeysRequest; answer: PrunedKeys }
   probe: { request: null; answer: null }
 }
@@ -168,6 +169,7 @@ export const changeAt = {
   status: 5,
   dueAt: 6,
   settledAt: 13,
+  reason: 14,
   attempt: 16,
 } as const
 export type ResultRow = 'stale' | 'applied' | 'released' | Claim

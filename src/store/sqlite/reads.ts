@@ -5,6 +5,8 @@ import { numberOf } from '../../core/id.ts'
 import type { Replay } from '../../core/replay.ts'
 import type { ReplayQuery } from '../replay-store.ts'
 import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page, Upcoming } from '../store.ts'
+import type { DeadLetterCount } from '../upkeep-store.ts'
+import { readDeadLettersSince } from './dead-letter-hours.ts'
 import { all, type Condition, firstNumberSince, matching, newestKeys } from './matching.ts'
 import { replayColumns, toReplay } from './replay-rows.ts'
 import {
@@ -30,6 +32,7 @@ export type Reads = {
   listDeliveries: { request: DeliveryQuery; answer: Page<DeliveryRecord> }
   getReplay: { request: string; answer: Replay | null }
   listReplays: { request: ReplayQuery; answer: Page<Replay> }
+  deadLettersSince: { request: number; answer: readonly DeadLetterCount[] }
   ahead: { request: AheadRequest; answer: readonly Upcoming[] }
 }
 
@@ -93,6 +96,10 @@ export class Reader {
     // One that was deleted between the two reads is left out.
     const rows = shown.flatMap((no) => this.#statements.rows(recordSql, [no]))
     return { items: rows.map(toRecord), next: keys.length > limit ? String(shown.at(-1)) : null }
+  }
+
+  deadLettersSince(at: number): readonly DeadLetterCount[] {
+    return readDeadLettersSince(this.#statements, at)
   }
 
   getReplay(id: string): Replay | null {

@@ -32,6 +32,7 @@ import type {
   WrittenBatch,
 } from '../store.ts'
 import type {
+  DeadLetterCount,
   EndedDelivery,
   Expired,
   ExpireRequest,
@@ -277,6 +278,14 @@ class SqliteStore implements Store {
 
   stats(): Promise<StoreStats> {
     return this.#longReader.call('stats', null)
+  }
+
+  deadLettersSince(at: number): Promise<readonly DeadLetterCount[]> {
+    return this.#reader.call('deadLettersSince', at)
+  }
+
+  pruneDeadLetterCounts(before: number, limit: number): Promise<number> {
+    return this.#writer.call('pruneDeadLetterCounts', { before, limit })
   }
 
   pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys> {

@@ -5,6 +5,7 @@ import { createSecretBox, loadKey, loadOrCreateKey, type SecretBox } from '../se
 import { Append } from './append.ts'
 import { ClaimWork } from './claim.ts'
 import { Commit } from './commit.ts'
+import { DeadLetterHours } from './dead-letter-hours.ts'
 import { EndpointTable } from './endpoints.ts'
 import { isStorageCode, openingFailure, shortOfSpace, storageFailure, toMessage } from './failures.ts'
 import { FileWatch } from './file-watch.ts'
@@ -159,8 +160,9 @@ function serve(
   registry: Registry,
   reserve: Reserve,
 ): Served {
-  const append = new Append(db, endpoints)
-  const commit = new Commit(db, endpoints, claims)
+  const hours = new DeadLetterHours(db)
+  const append = new Append(db, endpoints, hours)
+  const commit = new Commit(db, endpoints, claims, hours)
   const revival = new Revival(db, endpoints, commit)
   const replays = new Replays(db, endpoints, revival)
   const upkeep = new Upkeep(db, endpoints, revival)
@@ -194,6 +196,7 @@ function serve(
     expire: (request) => upkeep.expire(request),
     prune: (request) => upkeep.prune(request),
     shrink: (pagesMax) => upkeep.shrink(pagesMax),
+    pruneDeadLetterCounts: (request) => hours.prune(request),
     pruneKeys: (request) => upkeep.pruneKeys(request),
     probe: () => probe(db, reserve),
   }

@@ -16,9 +16,11 @@ export function catalogueContract(promise: Promised): void {
     const endpoint = await withEndpoint(store)
     const condition = {
       endpointId: endpoint.id,
-      breaker: { state: 'open', openedAt: t0, until: t0 + 9 } as const,
+      breaker: { state: 'open', failures: 5, openedAt: t0, until: t0 + 9 } as const,
       heldUntil: t0 + 5,
       failingSince: t0 - 5,
+      lastError: 'HTTP 503',
+      lastErrorAt: t0 - 1,
     }
     await store.putConditions([{ ...condition, breaker: closedBreaker }])
     await store.putConditions([condition])
