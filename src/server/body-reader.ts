@@ -60,6 +60,7 @@ export class BodyReading {
     request.on('data', (chunk: Buffer) => this.#read(chunk))
     request.on('end', () => this.#end())
     response.on('close', () => this.release())
+    if (request.headers.expect !== undefined && request.httpVersionMinor > 0) response.writeContinue()
   }
 
   /** The bytes are no longer needed. Safe to call twice; the end of the response calls it too. */
