@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 
 /**
  * What connections hold of the memory until their clients read: answers, and requests that wait behind them. Beyond the
- * limit the connections that have held something for the longest are closed: clients that read never come to that.
+ * limit the connections that have held something for the longest are closed. A client that reads holds nothing for long.
  */
 export class Unread {
   readonly #bytesMax: number
