@@ -16,7 +16,8 @@ const limits = {
   connectionsCheckingInterval: 2 * secondMs,
   keepAliveTimeout: 65 * secondMs,
 }
-export type Timeouts = Pick<typeof limits, 'headersTimeout' | 'requestTimeout' | 'connectionsCheckingInterval'>
+export type Timeouts = Pick<typeof limits, 'headersTimeout' | 'requestTimeout' | 'connectionsCheckingInterval'> &
+  Readonly<{ bodyWindow: number }>
 
 /** Who takes connections over for another protocol. What it does not want is served as if it had not asked for one. */
 export type Upgrades = Readonly<{
