@@ -114,7 +114,7 @@ export class Events {
     const event = await store.getEvent(id)
     if (event === null) return null
     const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-    return { ...eventShown(event, deliveries.items), body: event.body }
+    return { ...eventShown(event, deliveries.items, new Set()), body: event.body }
   }
 }
 

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { z } from 'zod'
+import { mayAct } from '../../core/api-key.ts'
 import { acceptedShown, eventAnswer, eventSummary, pageOf } from '../answers.ts'
 import { batchEventsMax, readBatch } from '../batch.ts'
 import { cloudEventOf } from '../cloudevents.ts'
@@ -76,7 +77,7 @@ function rawRoute(api: Api, { config, intake }: ServerParts): void {
   })
 }
 
-function readRoutes(api: Api, { store }: ServerParts): void {
+function readRoutes(api: Api, { store, sources }: ServerParts): void {
   api.route({
     method: 'GET',
     url: '/v1/events',
@@ -101,10 +102,11 @@ function readRoutes(api: Api, { store }: ServerParts): void {
     role: 'read',
     params,
     responses: { 200: eventAnswer },
-    handler: async ({ scope, params: { id } }) => {
+    handler: async ({ caller, scope, params: { id } }) => {
       const event = scope.found(await store.getEvent(id), 'event', id)
       const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-      return { ...eventShown(event, deliveries.items), deliveriesNext: deliveries.next }
+      const masked = mayAct(caller.role, 'admin') ? new Set<string>() : sources.signatureHeaders(event.tenant)
+      return { ...eventShown(event, deliveries.items, masked), deliveriesNext: deliveries.next }
     },
   })
 
