@@ -114,7 +114,8 @@ export class Events {
     const event = await store.getEvent(id)
     if (event === null) return null
     const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-    return { ...eventShown(event, deliveries.items.map(deliveryShown(this.#pipeline))), body: event.body }
+    const shown = deliveries.items.map(deliveryShown(this.#pipeline))
+    return { ...eventShown(event, shown, new Set()), body: event.body }
   }
 }
 

@@ -110,7 +110,9 @@ export const eventAnswer = z
     request: z
       .strictObject({ source: z.string(), method: z.string(), query: z.string(), headers: headersShown })
       .nullable()
-      .meta({ description: 'How it came in, if a source took it in.' }),
+      .meta({
+        description: 'How it came in, if a source took it in. Only an admin sees the values of signature headers.',
+      }),
     deliveries: z.array(deliveryAnswer).meta({ description: 'The newest 500.' }),
     deliveriesNext: z
       .string()

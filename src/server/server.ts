@@ -16,7 +16,9 @@ import type { Stats } from '../upkeep/stats.ts'
 import type { Status } from '../upkeep/status.ts'
 import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
+import { BodyPace } from './body-pace.ts'
 import { BodyBudget } from './body-reader.ts'
+import { BodyShares } from './body-shares.ts'
 import { openHotPath } from './hot-path.ts'
 import { inboundFacts, openInboundPath } from './inbound-path.ts'
 import { Keys } from './keys.ts'
@@ -121,8 +123,9 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   const access = accessBy(config.apiKey, (key) => keys.find(key))
   const stream = new Stream({ notices, keys, access })
   // Two: who sends to a source need not say who they are, and must not be able to keep out those who have a key.
-  const bodies = new BodyBudget(config.requestBytesMax)
-  const inboundBodies = new BodyBudget(config.requestBytesMax)
+  const pace = new BodyPace(timeouts.bodyWindow)
+  const bodies = new BodyBudget(config.requestBytesMax, pace)
+  const inboundBodies = new BodyShares(new BodyBudget(config.requestBytesMax, pace))
   const fail = (request: IncomingMessage, response: ServerResponse, error: unknown) => {
     const { problem, requestId } = reported(parts, request, error)
     sendProblem(response, problem, requestId)

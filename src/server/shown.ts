@@ -42,9 +42,19 @@ export function summaryShown(event: EventSummary) {
   return { ...factsShown(event), size: event.size, deliveries: event.deliveries }
 }
 
-export function eventShown<D>(event: Event, deliveries: readonly D[]) {
-  const { request, body } = event
+/** What stands for a value that this caller may not see. */
+export const hidden = '•••'
+
+/** Of how it came in, the headers named in `masked` are shown without their values. */
+export function eventShown<D>(event: Event, deliveries: readonly D[], masked: ReadonlySet<string>) {
+  const { body } = event
+  const request = event.request && { ...event.request, headers: maskedHeaders(event.request.headers, masked) }
   return { ...factsShown(event), request, size: body.length, deliveries }
+}
+
+export function maskedHeaders(headers: Event['headers'], masked: ReadonlySet<string>): Event['headers'] {
+  const shown = Object.entries(headers).map(([name, value]) => [name, masked.has(name) ? hidden : value])
+  return Object.fromEntries(shown)
 }
 
 function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { z } from 'zod'
+import { mayAct } from '../../core/api-key.ts'
 import { acceptedShown, eventAnswer, eventSummary, pageOf } from '../answers.ts'
 import { batchEventsMax, readBatch } from '../batch.ts'
 import { cloudEventOf } from '../cloudevents.ts'
@@ -78,7 +79,7 @@ function rawRoute(api: Api, { config, intake }: ServerParts): void {
 }
 
 function readRoutes(api: Api, parts: ServerParts): void {
-  const { store } = parts
+  const { store, sources } = parts
   api.route({
     method: 'GET',
     url: '/v1/events',
@@ -103,10 +104,12 @@ function readRoutes(api: Api, parts: ServerParts): void {
     role: 'read',
     params,
     responses: { 200: eventAnswer },
-    handler: async ({ scope, params: { id } }) => {
+    handler: async ({ caller, scope, params: { id } }) => {
       const event = scope.found(await store.getEvent(id), 'event', id)
       const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-      return { ...eventShown(event, deliveries.items.map(deliveryShown(parts))), deliveriesNext: deliveries.next }
+      const masked = mayAct(caller.role, 'admin') ? new Set<string>() : sources.signatureHeaders(event.tenant)
+      const shown = deliveries.items.map(deliveryShown(parts))
+      return { ...eventShown(event, shown, masked), deliveriesNext: deliveries.next }
     },
   })
 
