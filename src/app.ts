@@ -113,7 +113,7 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
-  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
   let operating: Operating | null = null
   const closeIntake = once(async () => {
     await operating?.stop()

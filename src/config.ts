@@ -67,6 +67,7 @@ const settings = {
     'Bodies being read; then 503.',
   ),
   connectionsMax: setting('POSTHORN_CONNECTIONS_MAX', '10000', whole(1, 1_000_000), 'Open connections; then refused.'),
+  hopsMax: setting('POSTHORN_HOPS_MAX', '10', whole(1, 1_000), 'Posthorn servers an event may pass; then 508.'),
   publicPort: setting(
     'POSTHORN_PUBLIC_PORT',
     '',

@@ -28,6 +28,7 @@ describe('the configuration', () => {
       memoryBytesMax: 67_108_864,
       requestBytesMax: 67_108_864,
       connectionsMax: 10_000,
+      hopsMax: 10,
       publicPort: null,
       publicHost: '0.0.0.0',
       handlers: null,

@@ -21,6 +21,7 @@ export const configFlags: readonly Flag[] = [
   ['--memory-bytes-max <size>', 'events held for delivery (default 64MiB)'],
   ['--request-bytes-max <size>', 'bodies that are being read (default 64MiB)'],
   ['--connections-max <n>', 'open connections (default 10000)'],
+  ['--hops-max <n>', 'Posthorn servers that an event may pass (default 10)'],
   ['--public-port <n>', 'a second port, open to all, for /in/* and hubs alone'],
   ['--public-host <address>', 'where the public port listens (default 0.0.0.0)'],
   ['--handlers <file>', 'a module of handlers to run inside the server'],

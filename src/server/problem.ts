@@ -24,6 +24,7 @@ const titles = {
   upgrade_required: [426, 'A WebSocket is wanted here'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong inside Posthorn'],
+  loop_detected: [508, 'The event goes round in a loop'],
   overloaded: [503, 'Too much is going on at once'],
   intake_full: [503, 'Too many events wait for the disk'],
   shutting_down: [503, 'Posthorn is shutting down'],
@@ -133,6 +134,7 @@ function fromCode(code: ErrorCode, error: PosthornError): Problem {
   switch (code) {
     case 'not_found':
     case 'conflict':
+    case 'loop_detected':
       return new Problem(code, error.message)
     case 'invalid':
       return new Problem('validation', error.message)

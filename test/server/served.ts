@@ -102,7 +102,7 @@ export async function openServedParts(
   await replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
-  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
   const refusal = (url: string) => transport.refusal(url)
   const endpoints = () => catalogue.list()
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
