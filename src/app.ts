@@ -95,9 +95,9 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
   const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: told(log, onFatal) })
   const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store, notices)
-  const sources = new Sources(store)
-  const relays = new Relays(store)
+  const catalogue = new Catalogue(store, notices, { endpointsMax: config.tenantEndpointsMax })
+  const sources = new Sources(store, { sourcesMax: config.tenantSourcesMax })
+  const relays = new Relays(store, { tenantMax: config.tenantRelaysMax })
   const gate = openRelay({ clock, log, notices })
   const http = openTransport(config)
   const handlers = new HandlerTransport()
@@ -110,6 +110,7 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const replays = new ReplayRunner({
     ...{ ...common, target: dispatcher, newId: (prefix) => ids.next(prefix, clock.wall()) },
     recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),
+    tenantRunningMax: config.tenantReplaysMax,
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }

@@ -22,6 +22,7 @@ const titles = {
   validation: [422, 'Some fields are not valid'],
   idempotency_key_reused: [422, 'The idempotency key was used for something else'],
   upgrade_required: [426, 'A WebSocket is wanted here'],
+  limit_reached: [429, 'A limit is reached'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong inside Posthorn'],
   loop_detected: [508, 'The event goes round in a loop'],

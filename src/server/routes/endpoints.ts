@@ -16,6 +16,7 @@ import type { Scope } from '../scope.ts'
 import { newSecret, rotated, secretOf } from '../secrets.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, conditionShown } from '../shown.ts'
+import { TryOuts } from '../try-outs.ts'
 
 const listQuery = closedQuery({
   tenant: tenant.exactOptional(),
@@ -189,6 +190,7 @@ function secretRoutes(api: Api, parts: ServerParts, shown: Shown): void {
 }
 
 function testRoute(api: Api, parts: ServerParts): void {
+  const tryOuts = new TryOuts(parts)
   api.route({
     ...about,
     method: 'POST',
@@ -197,13 +199,13 @@ function testRoute(api: Api, parts: ServerParts): void {
     summary: 'Make one try now, without retries; nothing is kept',
     body: { kind: 'json', schema: testSchema, optional: true, example: { type: 'order.created', data: { id: 1 } } },
     responses: { 200: attemptAnswer },
-    problems: ['conflict'],
+    problems: ['conflict', 'limit_reached'],
     handler: async ({ scope, params: { id }, body, bytes, headers }) => {
       const endpoint = known(parts, scope, id)
       const absent = endpoint.kind === 'relay' ? absence(parts, endpoint) : null
       if (absent !== null) throw new Problem('conflict', absent)
       const content = { type: body.type, data: dataIn(bytes, headers) }
-      return attemptShown(await parts.dispatcher.tryOut(endpoint, content))
+      return attemptShown(await tryOuts.run(endpoint, scope.tenant, content))
     },
   })
 }
