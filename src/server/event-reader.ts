@@ -41,11 +41,16 @@ export type ReadEvent = Readonly<{
   idempotencyKey: string | null
 }>
 
-/**
- * Reads the members of an event. This is the way of every event, so it does by hand what `eventSchema` says; as soon
- * as something is wrong the schema itself tells what. A property test keeps the two of one mind.
- */
+/** The event that these members are, or every wrong field: what is wrong is told by the schema itself. */
 export function readEvent(bytes: Buffer, members: readonly Member[]): ReadEvent | readonly FieldError[] {
+  return eventIn(bytes, members) ?? errorsOf(bytes, members)
+}
+
+/**
+ * The event that these members are; null when something is wrong. This is the way of every event, so it does by hand
+ * what `eventSchema` says. A property test keeps the two of one mind.
+ */
+export function eventIn(bytes: Buffer, members: readonly Member[]): ReadEvent | null {
   let type: string | null = null
   let data: Member | null = null
   let eventKey: string | null = null
@@ -82,10 +87,10 @@ export function readEvent(bytes: Buffer, members: readonly Member[]): ReadEvent 
         break
       }
       default:
-        isGood = false
+        return null
     }
   }
-  if (!isGood || type === null || data === null) return errorsOf(bytes, members)
+  if (!isGood || type === null || data === null) return null
   return { type, tenant: eventTenant, key: eventKey, headers: eventHeaders, data, idempotencyKey }
 }
 

@@ -82,13 +82,14 @@ export class Problem extends Error {
 
 export const errorsMax = 100
 
-/** Every wrong field at once, as far as a person can read. */
-export function validationProblem(errors: readonly FieldError[]): Problem {
-  const more = errors.length > errorsMax ? ` (the first ${errorsMax} are listed)` : ''
+/** Every wrong field at once, as far as a person can read. `unlisted`: events of a batch whose fields were not looked at. */
+export function validationProblem(errors: readonly FieldError[], unlisted = 0): Problem {
+  const events = unlisted > 0 ? `, and ${unlisted} more events are not valid` : ''
+  const more = errors.length > errorsMax || unlisted > 0 ? ` (the first ${errorsMax} are listed${events})` : ''
   const detail =
     errors.length === 1 && errors[0] !== undefined
       ? `${errors[0].path === '' ? 'The body' : errors[0].path}: ${ended(errors[0].message)}`
-      : `${errors.length} fields are not valid${more}.`
+      : `${unlisted > 0 ? 'At least ' : ''}${errors.length} fields are not valid${more}.`
   return new Problem('validation', detail, { errors: errors.slice(0, errorsMax) })
 }
 
