@@ -22,6 +22,7 @@ import {
 } from './config-values.ts'
 import { PosthornError } from './core/errors.ts'
 import { didYouMean } from './core/spelling.ts'
+import { withoutCredentials } from './core/url-credentials.ts'
 
 const secondMs = 1_000
 const dayMs = 86_400 * secondMs
@@ -216,7 +217,7 @@ export type ConfigRow = Readonly<{ name: string; env: string; value: string; ori
 export function describeConfig(config: Config): readonly ConfigRow[] {
   return names.map((name) => {
     const { text, origin } = config.given[name]
-    const shown = text === null ? '' : settings[name].secret ? '•••' : text
+    const shown = text === null ? '' : settings[name].secret ? '•••' : withoutCredentials(text)
     return { name: publicName(name), env: settings[name].env, value: shown, origin }
   })
 }

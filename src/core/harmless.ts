@@ -1,7 +1,7 @@
 /** Controls (C0, DEL, C1), line separators, and marks that turn the order of text around. */
 const unprintable = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
-const escape = '\u001b'
-const colours = new RegExp(`(${escape}\\[[\\d;]*m)`)
+const escapeChar = '\u001b'
+const colours = new RegExp(`(${escapeChar}\\[[\\d;]*m)`)
 
 /** Shows what a terminal would obey instead: `\n`, `\t`, `\u001b`. */
 export function printable(text: string): string {

@@ -54,7 +54,7 @@ export type ServerParts = Readonly<{
   gate: RelayGate
   dispatcher: Dispatcher
   replays: ReplayRunner
-  refusal: (url: string) => Promise<string | null>
+  refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
   notices: Notices
   metrics: Metrics
   upkeep: Upkeep

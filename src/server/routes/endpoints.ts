@@ -58,7 +58,7 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     problems: ['conflict'],
     handler: async ({ scope, caller, body, reply }) => {
       const tenant = scope.owner(body.tenant)
-      await refuseTarget(parts, tenant, body)
+      await refuseTarget(parts, scope, tenant, body)
       const endpoint = newEndpoint({ ...body, tenant }, ids.next('ep', now()), presets, now())
       await catalogue.add(endpoint)
       reply.header('cache-control', 'no-store')
@@ -78,7 +78,7 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
       const before = known(parts, scope, id)
       const problems = changeProblems(before, body)
       if (problems.length > 0) throw validationProblem(problems)
-      await refuseTarget(parts, before.tenant, body)
+      await refuseTarget(parts, scope, before.tenant, body)
       return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now())), caller)
     },
   })
@@ -235,9 +235,10 @@ async function updated(parts: ServerParts, id: string, change: (endpoint: Endpoi
 
 async function refuseTarget(
   parts: ServerParts,
+  scope: Scope,
   tenant: string,
   target: Parameters<typeof targetProblems>[2],
 ): Promise<void> {
-  const problems = await targetProblems(parts, tenant, target)
+  const problems = await targetProblems(parts, tenant, target, { isOperator: scope.tenant === null })
   if (problems.length > 0) throw validationProblem(problems)
 }
