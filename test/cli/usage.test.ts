@@ -244,10 +244,10 @@ async function unusedPort(): Promise<number> {
 }
 
 test('credentials in POSTHORN_URL are never printed', async () => {
-  const env = { POSTHORN_URL: 'http://grace:s3cret@127.0.0.1:9' }
+  const env = { POSTHORN_URL: 'http://lovelace:s3cret@127.0.0.1:9' }
   for (const args of [['events', 'list'], ['config', 'show'], ['config', 'show', '-o', 'json'], ['doctor']]) {
     const { stdout, stderr } = await posthorn(args, { env })
-    assert.doesNotMatch(`${stdout}${stderr}`, /s3cret|grace/, args.join(' '))
+    assert.doesNotMatch(`${stdout}${stderr}`, /s3cret|lovelace/, args.join(' '))
     assert.match(`${stdout}${stderr}`, /•••@127\.0\.0\.1:9/, args.join(' '))
   }
 })
