@@ -70,7 +70,10 @@ test('a Node from a registry that is not the pinned one is not run', async (t) =
   const served: string[] = []
   const registry = createServer((request, response) => {
     served.push(request.url ?? '')
-    if (request.url?.endsWith('.tgz')) return response.end('another Node')
+    if (request.url?.endsWith('.tgz')) {
+      response.end('another Node')
+      return
+    }
     const name = request.url?.slice(1) ?? ''
     const dist = { tarball: `http://${request.headers.host}/${name}.tgz` }
     const versions = { '26.10.0': { name, version: '26.10.0', dist } }
