@@ -5,6 +5,7 @@ import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
 import { PosthornError } from './core/errors.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
+import { Seldom } from './core/seldom.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { ReplayRunner } from './dispatch/replays.ts'
@@ -70,7 +71,7 @@ export type Pipeline = Readonly<{
   engine: Engine
   presets: Readonly<Record<PresetName, RetryPolicy>>
   /** Why an endpoint may not have this URL; null: it may. */
-  refusal: (url: string) => Promise<string | null>
+  refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
   /** Says what is still to be said, and takes no further event. */
   closeIntake(): Promise<void>
   /** Finishes or hands back what is in flight within the grace time, closes. May be called twice. */
@@ -107,11 +108,11 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
   const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: told(log, onFatal) })
   const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store, notices)
-  const sources = new Sources(store)
-  const relays = new Relays(store)
+  const catalogue = new Catalogue(store, notices, { endpointsMax: config.tenantEndpointsMax })
+  const sources = new Sources(store, { sourcesMax: config.tenantSourcesMax })
+  const relays = new Relays(store, { tenantMax: config.tenantRelaysMax })
   const gate = openRelay({ clock, log, notices })
-  const http = openTransport(config)
+  const http = openTransport(config, clock, log)
   const handlers = new HandlerTransport()
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
@@ -122,10 +123,11 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const replays = new ReplayRunner({
     ...{ ...common, target: dispatcher, newId: (prefix) => ids.next(prefix, clock.wall()) },
     recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),
+    tenantRunningMax: config.tenantReplaysMax,
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
-  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
   let operating: Operating | null = null
   const closeIntake = once(async () => {
     await operating?.stop()
@@ -146,7 +148,7 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     const lacksRoute = (endpoint: Endpoint) => hubLacksRoute({ relays, gate }, endpoint)
     const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id), lacksRoute }
     operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
-    const refusal = (url: string) => http.refusal(url)
+    const refusal: Pipeline['refusal'] = (url, who) => http.refusal(url, who)
     const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, handlers, engine, refusal }
     const whole = { ...common, ...parts, ...operating, closeIntake, stop, config }
     return { ...whole, presets: { ...presets, processing: processingPolicy(config) } }
@@ -202,9 +204,18 @@ function once(work: () => Promise<void>): () => Promise<void> {
 }
 
 /** As many connections as there can be tries: nobody waits for one while its deadline runs. */
-function openTransport({ allowPrivate, concurrency }: Config) {
-  return openHttpTransport({ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency })
+function openTransport({ allowPrivate, concurrency }: Config, clock: Clock, log: Logger) {
+  const blocked = new Seldom(blockedEveryMs)
+  return openHttpTransport({
+    ...{ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency },
+    onBlocked: (host, detail) => {
+      const untold = blocked.pass(host, clock.steady())
+      if (untold !== null) log.warn({ host, detail, untold }, 'address.blocked')
+    },
+  })
 }
+
+const blockedEveryMs = 60_000
 
 /** Where hubs come in, and how deliveries go to them. */
 function openRelay({ clock, log, notices }: Pick<Pipeline, 'clock' | 'log' | 'notices'>): RelayTransport {

@@ -1,6 +1,8 @@
 import { write, writeSync } from 'node:fs'
+import { Writable } from 'node:stream'
 import { type DestinationStream, type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino'
 import pretty from 'pino-pretty'
+import { harmless } from './core/harmless.ts'
 
 /** Facts first, then the words: `log.info({ deliveryId, tookMs }, 'attempt.settled')`. */
 export type Logger = Pick<PinoLogger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'level'>
@@ -27,8 +29,7 @@ export function openLog({ level, format }: LogSettings): Logger {
   return pino(
     { ...options, formatters: { log: withoutSecrets } },
     pretty({
-      destination: 2,
-      sync: true,
+      destination: harmlessStderr(),
       colorize: process.stderr.isTTY === true,
       translateTime: 'HH:MM:ss.l',
       singleLine: true,
@@ -36,6 +37,17 @@ export function openLog({ level, format }: LogSettings): Logger {
       errorLikeObjectKeys: ['err'],
     }),
   )
+}
+
+/** What is logged may come from a peer, and a terminal would obey it. */
+function harmlessStderr(): Writable {
+  return new Writable({
+    decodeStrings: false,
+    write: (text, _encoding, done) => {
+      process.stderr.write(harmless(String(text)))
+      done()
+    },
+  })
 }
 
 /**

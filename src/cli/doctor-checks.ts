@@ -1,6 +1,7 @@
 import { createServer } from 'node:net'
 import type { Check } from '../app.ts'
 import type { Config } from '../config.ts'
+import { withoutCredentials } from '../core/url-credentials.ts'
 import type { ClientSettings } from '../server/client.ts'
 import { isRow } from './answers.ts'
 
@@ -32,13 +33,18 @@ export async function checkServer({ url, apiKey }: ClientSettings, version: stri
   const health = await ask(`${url}/healthz`, null)
   if (health === null) {
     const advice = 'start it with `posthorn start`, or set POSTHORN_URL to where it is'
-    const check: Check = { check: 'server', status: 'warn', found: `nothing answers at ${url}`, advice }
+    const check: Check = {
+      check: 'server',
+      status: 'warn',
+      found: `nothing answers at ${withoutCredentials(url)}`,
+      advice,
+    }
     return { isUp: false, dateAt: null, checks: [check] }
   }
   const { date, body } = health
   const dateAt = date === null ? null : Date.parse(date)
   if (body?.status !== 'ok') {
-    const found = `what answers at ${url} is no Posthorn`
+    const found = `what answers at ${withoutCredentials(url)} is no Posthorn`
     const advice = 'set POSTHORN_URL to where Posthorn is'
     return { isUp: false, dateAt, checks: [{ check: 'server', status: 'fail', found, advice }] }
   }
@@ -52,7 +58,7 @@ export async function checkServer({ url, apiKey }: ClientSettings, version: stri
 }
 
 function versionCheck(url: string, theirs: string, ours: string): Check {
-  const found = `Posthorn ${theirs} answers at ${url}`
+  const found = `Posthorn ${theirs} answers at ${withoutCredentials(url)}`
   if (theirs === ours) return { check: 'server', status: 'ok', found, advice: null }
   return { check: 'server', status: 'warn', found, advice: `this command is version ${ours}: bring both to the same` }
 }

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { harmless } from '../core/harmless.ts'
 import { type Cell, Table } from './table.ts'
 import { type Colour, printable, type Terminal } from './terminal.ts'
 
@@ -51,7 +52,7 @@ export class ListPrinter {
         return
       case 'json':
         items.forEach((item, index) => {
-          this.#terminal.write(`${isFirst && index === 0 ? '[\n' : ',\n'}  ${JSON.stringify(item)}`)
+          this.#terminal.write(`${isFirst && index === 0 ? '[\n' : ',\n'}  ${harmless(JSON.stringify(item))}`)
         })
     }
   }

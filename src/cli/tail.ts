@@ -45,7 +45,7 @@ async function follow(client: ApiClient, flags: TailFlags, terminal: Terminal, s
     try {
       const query = { type: flags.type?.join(','), endpoint: flags.endpoint, kinds: flags.kinds?.join(',') }
       for await (const line of client.lines('/v1/stream', query, signal)) {
-        if (!hasListened) terminal.say(`listening to ${client.url} (Ctrl-C ends it)`)
+        if (!hasListened) terminal.say(`listening to ${client.shownUrl} (Ctrl-C ends it)`)
         hasListened = true
         waitMs = firstWaitMs
         if (line.startsWith('data: ')) printNotice(terminal, flags, line.slice('data: '.length))
@@ -56,7 +56,7 @@ async function follow(client: ApiClient, flags: TailFlags, terminal: Terminal, s
       if (!hasListened || isRefused || !(error instanceof ApiProblem || error instanceof Unreachable)) throw error
     }
     if (signal.aborted) return
-    terminal.say(`the line to ${client.url} broke; trying again`)
+    terminal.say(`the line to ${client.shownUrl} broke; trying again`)
     await sleep(waitMs, undefined, { signal }).catch(() => {})
   }
 }

@@ -1,6 +1,9 @@
 import { createInterface } from 'node:readline/promises'
 import type { Readable, Writable } from 'node:stream'
 import { styleText } from 'node:util'
+import { harmless } from '../core/harmless.ts'
+
+export { printable } from '../core/harmless.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 export type Colour = 'green' | 'red' | 'yellow' | 'dim' | 'bold'
@@ -23,7 +26,7 @@ export type Terminal = Readonly<{
   isLive: boolean
   /** One line of data. */
   print: (line: string) => void
-  /** Data, byte by byte. */
+  /** Data, byte by byte, but for bytes that go to a terminal, which must not obey them. A text is ours. */
   write: (bytes: Uint8Array | string) => void
   /** One message. */
   say: (line: string) => void
@@ -56,7 +59,7 @@ export function openTerminal(env: Env): Terminal {
   let hasLiveLine = false
   const rewrite = (line: string) => {
     hasLiveLine = line !== ''
-    stderr.write(`\r\u001b[K${line}`)
+    stderr.write(`\r\u001b[K${harmless(line)}`)
   }
   /** Data and messages share the screen with the live line: it has to go before they come. */
   const clearLine = () => {
@@ -66,6 +69,9 @@ export function openTerminal(env: Env): Terminal {
     clearLine()
     stream.write(bytes)
   }
+  // Much of what is printed comes from others, and a terminal would obey it.
+  const writeText = (stream: typeof stdout | typeof stderr, text: string) =>
+    writeTo(stream, stream.isTTY ? harmless(text) : text)
   return {
     env,
     stdin,
@@ -73,9 +79,13 @@ export function openTerminal(env: Env): Terminal {
     columns: () => (stdout.isTTY ? stdout.columns || columnsDefault : null),
     messageColumns: () => (stderr.isTTY ? stderr.columns || columnsDefault : null),
     isLive,
-    print: (line) => writeTo(stdout, `${line}\n`),
-    write: (bytes) => writeTo(stdout, bytes),
-    say: (line) => writeTo(stderr, `${line}\n`),
+    print: (line) => writeText(stdout, `${line}\n`),
+    write: (bytes) => {
+      if (typeof bytes === 'string') writeTo(stdout, bytes)
+      else if (stdout.isTTY) writeText(stdout, new TextDecoder().decode(bytes))
+      else writeTo(stdout, bytes)
+    },
+    say: (line) => writeText(stderr, `${line}\n`),
     rewrite,
     paint: (colour, text) => (env.NO_COLOR ? text : styleText(colour, text, { stream: stdout })),
     paintMessage: (colour, text) => (env.NO_COLOR ? text : styleText(colour, text, { stream: stderr })),
@@ -124,15 +134,4 @@ function onKey(listener: (key: string) => void): (() => void) | null {
 
 function drained(stream: Writable): Promise<void> {
   return new Promise((resolve) => void stream.write('', () => resolve()))
-}
-
-const unprintable = /\p{Cc}|[\u202a-\u202e\u2066-\u2069]/gu
-
-/** Text from outside may hold control sequences; a terminal must show them, not obey them. */
-export function printable(text: string): string {
-  return text.replace(unprintable, (char) => {
-    if (char === '\n') return '\\n'
-    if (char === '\t') return '\\t'
-    return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
 }

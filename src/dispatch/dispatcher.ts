@@ -205,6 +205,13 @@ export class Dispatcher {
     this.#loop.lookAtAll(this.#works.values())
   }
 
+  /** Takes a token of the endpoint's rate limit for a try-out; how long until there is one, if there is none now. */
+  tryOutWaitMs(endpointId: string): number | null {
+    const now = this.#parts.clock.steady()
+    const until = this.#works.get(endpointId)?.takeToken(now) ?? null
+    return until === null ? null : until - now
+  }
+
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
     return tryOut(this.#parts, endpoint, this.#parts.composeTest(endpoint, content), this.#stopping.signal)
   }

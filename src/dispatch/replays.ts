@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
 import { PosthornError } from '../core/errors.ts'
+import { quotaProblem } from '../core/quota.ts'
 import { isRecovery, type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
@@ -30,6 +31,8 @@ export type ReplayParts = Readonly<{
   newId: (prefix: 'rpl' | 'dlv') => string
   /** How long it is on record what was delivered. */
   recordKeptMs: number
+  /** How many may run of one tenant. */
+  tenantRunningMax?: number
 }>
 
 export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
@@ -63,6 +66,7 @@ const pausedLookMs = 500
 const tellEveryMs = 1_000
 const timerMsMax = 60_000
 const runningMax = 100
+const tenantRunningMaxDefault = 20
 /** Somebody's "7d ago" is a little more than that when it arrives. */
 const slackMs = 60_000
 const creditMs = 1_000
@@ -80,6 +84,8 @@ export class ReplayRunner {
   readonly #jobs = new Map<string, Job>()
   /** When jobs of a gait may make their next step: those with a rate do not rest for those without. */
   readonly #restUntil = new Map<Gait, number>()
+  /** Whose jobs are being made: they are not among the jobs yet. */
+  readonly #opening = new Map<symbol, string | null>()
   #wake: () => void = () => {}
   #stopped = false
   #running: Promise<void> = Promise.resolve()
@@ -118,9 +124,13 @@ export class ReplayRunner {
     return { matched, sample: page?.items ?? [] }
   }
 
-  async create(request: ReplayRequest): Promise<Replay> {
-    this.#refuseMore()
+  /** `maker` is the tenant of who asks for it; null: the operator. */
+  async create(request: ReplayRequest, maker: string | null = null): Promise<Replay> {
     this.#refuseForgotten(request.selection)
+    return this.#withRoom(request.tenant, maker, () => this.#create(request))
+  }
+
+  async #create(request: ReplayRequest): Promise<Replay> {
     const { store, clock, log, newId } = this.#parts
     const now = clock.wall()
     const replay = await store.createReplay({
@@ -140,15 +150,15 @@ export class ReplayRunner {
     return replay
   }
 
-  async change(id: string, verb: ReplayVerb): Promise<ReplayChange> {
+  async change(id: string, verb: ReplayVerb, maker: string | null = null): Promise<ReplayChange> {
     const { store, clock, log } = this.#parts
     for (let reads = 0; ; reads++) {
       const before = await store.getReplay(id)
       if (before === null) return { kind: 'not_found' }
       const to = replayAfter(before.status, verb)
       if (to === null || reads >= readsMax) return { kind: 'refused', replay: before }
-      if (to === 'running') this.#refuseMore()
-      const replay = await store.changeReplay(id, before.status, to, clock.wall())
+      const make = () => store.changeReplay(id, before.status, to, clock.wall())
+      const replay = await (to === 'running' ? this.#withRoom(before.tenant, maker, make) : make())
       if (replay === null) return { kind: 'not_found' }
       // It may have finished between the look and the change.
       if (replay.status !== to) continue
@@ -170,10 +180,19 @@ export class ReplayRunner {
     throw new PosthornError('invalid', message)
   }
 
-  #refuseMore(): void {
-    if (this.#jobs.size >= runningMax) {
-      const message = `${runningMax} replays are running, and that is the most; wait for one or cancel one.`
-      throw new PosthornError('conflict', message)
+  /** Rejects with `conflict` when there is no room for another job. */
+  async #withRoom<T>(tenant: string | null, maker: string | null, make: () => Promise<T>): Promise<T> {
+    const { tenantRunningMax: tenantMax = tenantRunningMaxDefault } = this.#parts
+    const quota = { things: 'running replays', max: runningMax, tenantMax, setting: 'POSTHORN_TENANT_REPLAYS_MAX' }
+    const running = [...[...this.#jobs.values()].map(({ replay }) => replay.tenant), ...this.#opening.values()]
+    const problem = quotaProblem(quota, maker, running)
+    if (problem !== null) throw new PosthornError('conflict', `${problem} Wait for one or cancel one.`)
+    const place = Symbol()
+    this.#opening.set(place, tenant)
+    try {
+      return await make()
+    } finally {
+      this.#opening.delete(place)
     }
   }
 

@@ -3,6 +3,7 @@ import { newborn, type Processing } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Event, InboundRequestFacts } from '../core/event.ts'
+import { hopsHeader, hopsOf } from '../core/hops.ts'
 import { laneOf } from '../core/lanes.ts'
 import type { Notices } from '../notices.ts'
 import type { AppendedItem, Arrival, Claim, NewDelivery, Store } from '../store/store.ts'
@@ -47,6 +48,8 @@ export type IntakeParts = Readonly<{
   route: (tenant: string, type: string) => readonly Endpoint[]
   fresh: FreshWork
   notices: Notices
+  /** How many Posthorns an event may have passed before this one. */
+  hopsMax: number
   /** Bytes of events that may wait for their commit; beyond it the intake is full. */
   waitingBytesMax: number
   /** Told how long it took to keep what came in one call. */
@@ -82,6 +85,7 @@ export class Intake {
 
   async accept(inputs: readonly EventInput[]): Promise<Acceptance> {
     if (!this.#open) throw new PosthornError('shutting_down', 'Posthorn is shutting down; send the event again.')
+    this.#refuseLoops(inputs)
     const rows = this.#rowsOf(inputs)
     const bytes = inputs.reduce((sum, input) => sum + input.content.bytes.length, 0)
     const isTooMuch =
@@ -110,6 +114,16 @@ export class Intake {
     } finally {
       this.#waitingBytes -= bytes
       this.#waitingRows -= rows
+    }
+  }
+
+  #refuseLoops(inputs: readonly EventInput[]): void {
+    const { hopsMax } = this.#parts
+    for (const { headers } of inputs) {
+      const hops = hopsOf(headers)
+      if (hops <= hopsMax) continue
+      const message = `The event has passed through ${hops} Posthorn servers (${hopsHeader}), and POSTHORN_HOPS_MAX is ${hopsMax}: an endpoint probably leads back to where its events come from.`
+      throw new PosthornError('loop_detected', message)
     }
   }
 

@@ -62,7 +62,7 @@ export class Sources {
       }
       const { tenant } = source
       if (this.list().filter((other) => other.tenant === tenant).length >= this.#sourcesMax) {
-        const message = `The tenant ${tenant} has ${this.#sourcesMax} sources, and no more can be kept; delete some.`
+        const message = `The tenant ${tenant} has ${this.#sourcesMax} sources, and that is the limit (POSTHORN_TENANT_SOURCES_MAX). Delete some first.`
         throw new PosthornError('conflict', message)
       }
       await this.#store.putSource(source)

@@ -37,6 +37,7 @@ export function hotPathFacts(bytesMax: number): RouteFacts {
     tag: 'events',
     body: { kind: 'bytes', content, bytesMax, example },
     responses: { 202: acceptedShown },
+    problems: ['loop_detected'],
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { hopsHeader } from '../core/hops.ts'
 import type { Source } from '../core/source.ts'
 import { type BodyReader, type Inbound, readInbound } from '../intake/inbound.ts'
 import { inboundHead, mediaTypeOf } from '../intake/inbound-request.ts'
@@ -10,7 +11,7 @@ import type { Logger } from '../log.ts'
 import { inboundAccepted } from './answers.ts'
 import { announcedProblem, BodyReading } from './body-reader.ts'
 import { type BodyShares, networkOf } from './body-shares.ts'
-import { contentHeaders, requestFacts } from './event-reader.ts'
+import { contentHeaders, requestFacts, withOrigin } from './event-reader.ts'
 import { notFound, Problem } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import type { RouteFacts } from './route.ts'
@@ -42,7 +43,7 @@ export function inboundFacts(bytesMax: number): readonly RouteFacts[] {
       summary: 'What a provider calls; its signature is what lets it in',
       body: { kind: 'bytes', content: { '*/*': null }, bytesMax },
       responses: { 202: inboundAccepted, 200: { content: { 'text/plain': null } } },
-      problems: ['signature_missing', 'signature_wrong', 'timestamp_stale'],
+      problems: ['signature_missing', 'signature_wrong', 'timestamp_stale', 'loop_detected'],
     },
     {
       ...here,
@@ -165,9 +166,8 @@ class Visit {
   }
 
   #ownHeaders(): EventInput['headers'] {
-    const { traceparent } = requestFacts({ traceparent: this.#request.headers.traceparent })
-    const content = contentHeaders(this.#request.headers)
-    return traceparent === null ? content : { ...content, traceparent }
+    const { traceparent, [hopsHeader]: hops } = this.#request.headers
+    return withOrigin(contentHeaders(this.#request.headers), requestFacts({ traceparent, [hopsHeader]: hops }))
   }
 
   #accept(input: EventInput): void {

@@ -58,7 +58,7 @@ export type ServerParts = Readonly<{
   gate: RelayGate
   dispatcher: Dispatcher
   replays: ReplayRunner
-  refusal: (url: string) => Promise<string | null>
+  refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
   notices: Notices
   metrics: Metrics
   upkeep: Upkeep
@@ -83,7 +83,7 @@ const stopMs = 3_000
 export async function openServer(parts: ServerParts, timeouts: Partial<Timeouts> = {}): Promise<RunningServer> {
   const { config } = parts
   let isStopping = false
-  const keys = new Keys(parts.store)
+  const keys = new Keys(parts.store, { tenantMax: config.tenantKeysMax })
   await keys.load()
   const { app, stream, publicServer } = openPorts(parts, keys, { timeouts, isStopping: () => isStopping })
   parts.metrics.watch({
@@ -121,7 +121,7 @@ export type PortSettings = Readonly<{ timeouts: Partial<Timeouts>; isStopping: (
 export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping }: PortSettings) {
   const { config, intake, notices } = parts
   const access = accessBy(config.apiKey, (key) => keys.find(key))
-  const stream = new Stream({ notices, keys, access })
+  const stream = new Stream({ notices, keys, access, tenantMax: config.tenantStreamsMax })
   // Two: who sends to a source need not say who they are, and must not be able to keep out those who have a key.
   const pace = new BodyPace(timeouts.bodyWindow)
   const bodies = new BodyBudget(config.requestBytesMax, pace)

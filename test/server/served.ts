@@ -103,8 +103,8 @@ export async function openServedParts(
   await replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
-  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
-  const refusal = (url: string) => transport.refusal(url)
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
+  const refusal: ServerParts['refusal'] = (url, who) => transport.refusal(url, who)
   const endpoints = () => catalogue.list()
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
   const stats = new Stats(store, clock.steady)

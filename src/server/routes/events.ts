@@ -39,6 +39,7 @@ function batchRoute(api: Api, { config, intake }: ServerParts): void {
     role: 'send',
     body: { kind: 'bytes', content, bytesMax: config.batchBytesMax, example: [{ type: 'order.created', data: 1 }] },
     responses: { 202: z.strictObject({ items: z.array(acceptedShown) }) },
+    problems: ['loop_detected'],
     handler: async ({ scope, bytes, headers }) => {
       const encoded = encodingProblem(headers)
       if (encoded !== null) throw encoded
@@ -67,6 +68,7 @@ function rawRoute(api: Api, { config, intake }: ServerParts): void {
     query: rawQuery,
     body: { kind: 'bytes', content: { '*/*': null }, bytesMax: config.eventBytesMax },
     responses: { 202: acceptedShown },
+    problems: ['loop_detected'],
     handler: async ({ scope, params: { id: type }, query, bytes: body, headers }) => {
       const cloudEvent = cloudEventOf(headers, body)
       const tenant = scope.owner(query.tenant)

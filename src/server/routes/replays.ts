@@ -53,7 +53,7 @@ function createRoutes(api: Api, parts: ServerParts): void {
       const job = { selection: { kind: 'deliveries', filter } as const, tenant: filter.tenant ?? null, rate, note }
       if (dryRun) return preview(parts, job)
       reply.code(202)
-      return replayShown(await parts.replays.create({ ...job, by: caller.name }))
+      return replayShown(await parts.replays.create({ ...job, by: caller.name }, scope.tenant))
     },
   })
   api.route({
@@ -73,7 +73,7 @@ function createRoutes(api: Api, parts: ServerParts): void {
       const job = { selection, tenant: endpoint.tenant, rate, note }
       if (dryRun) return preview(parts, job)
       reply.code(202)
-      return replayShown(await parts.replays.create({ ...job, by: caller.name }))
+      return replayShown(await parts.replays.create({ ...job, by: caller.name }, scope.tenant))
     },
   })
 }
@@ -125,7 +125,7 @@ function verbRoute(api: Api, { store, replays }: ServerParts, verb: ReplayVerb, 
     problems: ['conflict'],
     handler: async ({ scope, params: { id } }) => {
       scope.found<Replay>(await store.getReplay(id), 'replay', id)
-      const change = await replays.change(id, verb)
+      const change = await replays.change(id, verb, scope.tenant)
       switch (change.kind) {
         case 'not_found':
           throw notFound('replay', id)

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { closeSync, constants, existsSync, fchmodSync, fstatSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { PosthornError } from '../../core/errors.ts'
 import { identityOf } from './file-watch.ts'
@@ -42,6 +42,7 @@ export function becomeOwner(file: string, advice = oneServer): Owner {
 }
 
 function takeLock(file: string, advice: string): DatabaseSync {
+  keepPrivate(`${file}-owner`)
   const lock = new DatabaseSync(`${file}-owner`, { timeout: lockTimeoutMs })
   try {
     // On a full disk there is no room for a journal of its own.
@@ -75,6 +76,28 @@ export function refuseWhileOpen(file: string): void {
     )
   } finally {
     db.close()
+  }
+}
+
+const othersRights = 0o077
+
+/** Who can read the file can lock it, and would keep every server out. A link would lead to a file of somebody else. */
+function keepPrivate(path: string): void {
+  try {
+    const flags = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0)
+    const handle = openSync(path, flags, 0o600)
+    try {
+      if ((fstatSync(handle).mode & othersRights) !== 0) fchmodSync(handle, 0o600)
+    } finally {
+      closeSync(handle)
+    }
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    const isTheirs = (code === 'EACCES' || code === 'EPERM') && existsSync(path)
+    if (!isTheirs && code !== 'ELOOP') throw cause
+    const what = isTheirs ? 'belongs to another user' : 'is a link'
+    const message = `${path} ${what}: if no other server runs on this database, delete that file and start again.`
+    throw new PosthornError('store_unavailable', message, { cause })
   }
 }
 
