@@ -1,11 +1,15 @@
 import { createInterface } from 'node:readline/promises'
 import type { Readable, Writable } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import { styleText } from 'node:util'
+import { neverBlock, unreadBytesMax } from '../stdio.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 export type Colour = 'green' | 'red' | 'yellow' | 'dim' | 'bold'
 
 const columnsDefault = 80
+/** How long the end of what serves others waits for who reads here. */
+const flushMsMax = 1_000
 /** What a shell reports for a program that wrote into a closed pipe. */
 const brokenPipeExitCode = 141
 
@@ -39,6 +43,11 @@ export type Terminal = Readonly<{
   onKey: (listener: (key: string) => void) => (() => void) | null
   /** Calls back when nobody reads stdout any more, for who has something to put away first; else that is the end. */
   onUnread: (listener: () => void) => void
+  /**
+   * For what serves others: from now on nothing waits for who reads here. What a stalled reader leaves is dropped and
+   * counted, and the end does not wait for it for long.
+   */
+  neverWait: () => void
   /** Resolves when everything has been handed to the operating system. */
   flush: () => Promise<void>
 }>
@@ -62,8 +71,18 @@ export function openTerminal(env: Env): Terminal {
   const clearLine = () => {
     if (hasLiveLine) rewrite('')
   }
+  let waits = true
+  let dropped = 0
   const writeTo = (stream: Writable, bytes: Uint8Array | string) => {
+    if (!waits && stream.writableLength > unreadBytesMax) {
+      dropped += 1
+      return
+    }
     clearLine()
+    if (dropped > 0 && stderr.writableLength <= unreadBytesMax) {
+      stderr.write(`posthorn: ${dropped} lines were dropped because nothing read them\n`)
+      dropped = 0
+    }
     stream.write(bytes)
   }
   return {
@@ -87,8 +106,14 @@ export function openTerminal(env: Env): Terminal {
     onUnread: (listener) => {
       whenUnread = listener
     },
+    neverWait: () => {
+      waits = false
+      neverBlock(stdout)
+      neverBlock(stderr)
+    },
     flush: async () => {
-      await Promise.all([drained(stdout), drained(stderr)])
+      const flushed = Promise.all([drained(stdout), drained(stderr)])
+      await (waits ? flushed : Promise.race([flushed, wait(flushMsMax)]))
     },
   }
 }
