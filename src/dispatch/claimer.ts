@@ -4,6 +4,7 @@ import type { Claim, ClaimAnswer, Store } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import { type Memory, overheadBytes } from './memory.ts'
+import { suspectFrom } from './quarantine.ts'
 
 const claimMax = 256
 const retryAfterMs = 500
@@ -111,8 +112,8 @@ export class Claimer {
     const from = { endpointId: work.endpoint.id }
     this.#underway += 1
     try {
-      const suspectsAlone = work.endpoint.kind === 'handler'
-      const request = { from, now, leaseEndsAt: now + leaseMs, limit, bytesMax, suspectsAlone }
+      const aloneFrom = work.endpoint.kind === 'handler' ? suspectFrom : null
+      const request = { from, now, leaseEndsAt: now + leaseMs, limit, bytesMax, aloneFrom }
       const { claims, nextDueAt, tooLarge } = await store.claim(request)
       this.#hold(work, claims)
       work.nextBytes = tooLarge

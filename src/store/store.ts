@@ -36,7 +36,8 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
    * due or not. Only the head of an ordered lane can be taken. What is claimed reads `processing` and is given to
    * nobody else before its lease ends. The bodies fit into `bytesMax` in sum; if the first does not, nothing is taken.
    * A large body (`largeBytesMin`) is the same object wherever it is given out, as long as somebody holds it. A delivery whose lease ended without an outcome comes back with the count of
-   * such ends in `interruptions`. With `suspectsAlone` one with interruptions is never claimed together with others.
+   * such ends in `interruptions`. One with `aloneFrom` or more of them is never claimed together
+   * with others.
    */
   claim(request: ClaimRequest): Promise<ClaimAnswer>
 
@@ -155,8 +156,8 @@ export type ClaimRequest = Readonly<{
   limit: number
   /** The bodies are not larger than this in sum. */
   bytesMax: number
-  /** Default false. */
-  suspectsAlone?: boolean
+  /** Default null: all may be claimed together. */
+  aloneFrom?: number | null
 }>
 
 export type ClaimAnswer = Readonly<{

@@ -187,7 +187,8 @@ class WorkInHand {
       this.#isFull = true
       return false
     }
-    if (this.#request.suspectsAlone === true && (lapsed || (row[interruptionsAt] as number) > 0)) {
+    const interruptions = (row[interruptionsAt] as number) + (lapsed ? 1 : 0)
+    if (interruptions >= (this.#request.aloneFrom ?? Number.POSITIVE_INFINITY)) {
       // It may have ended the process before: whatever is taken with it would be suspected too.
       this.#isFull = true
       if (!isFirst) return false
