@@ -72,17 +72,10 @@ export function openTerminal(env: Env): Terminal {
     if (hasLiveLine) rewrite('')
   }
   let waits = true
-  let dropped = 0
+  const drops = openDrops(stderr)
   const writeTo = (stream: Writable, bytes: Uint8Array | string) => {
-    if (!waits && stream.writableLength > unreadBytesMax) {
-      dropped += 1
-      return
-    }
+    if (!waits && drops(stream)) return
     clearLine()
-    if (dropped > 0 && stderr.writableLength <= unreadBytesMax) {
-      stderr.write(`posthorn: ${dropped} lines were dropped because nothing read them\n`)
-      dropped = 0
-    }
     stream.write(bytes)
   }
   return {
@@ -115,6 +108,22 @@ export function openTerminal(env: Env): Terminal {
       const flushed = Promise.all([drained(stdout), drained(stderr)])
       await (waits ? flushed : Promise.race([flushed, wait(flushMsMax)]))
     },
+  }
+}
+
+/** Answers whether what is to be written is dropped, because nobody reads; how many were is said when somebody does. */
+function openDrops(stderr: Writable): (stream: Writable) => boolean {
+  let dropped = 0
+  return (stream) => {
+    if (stream.writableLength > unreadBytesMax) {
+      dropped += 1
+      return true
+    }
+    if (dropped > 0 && stderr.writableLength <= unreadBytesMax) {
+      stderr.write(`posthorn: ${dropped} lines were dropped because nothing read them\n`)
+      dropped = 0
+    }
+    return false
   }
 }
 
