@@ -1,7 +1,9 @@
 import { createInterface } from 'node:readline/promises'
 import type { Readable, Writable } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import { styleText } from 'node:util'
 import { harmless } from '../core/harmless.ts'
+import { neverBlock, unreadBytesMax } from '../stdio.ts'
 
 export { printable } from '../core/harmless.ts'
 
@@ -9,6 +11,8 @@ export type Env = Readonly<Record<string, string | undefined>>
 export type Colour = 'green' | 'red' | 'yellow' | 'dim' | 'bold'
 
 const columnsDefault = 80
+/** How long the end of what serves others waits for who reads here. */
+const flushMsMax = 1_000
 /** What a shell reports for a program that wrote into a closed pipe. */
 const brokenPipeExitCode = 141
 
@@ -42,6 +46,11 @@ export type Terminal = Readonly<{
   onKey: (listener: (key: string) => void) => (() => void) | null
   /** Calls back when nobody reads stdout any more, for who has something to put away first; else that is the end. */
   onUnread: (listener: () => void) => void
+  /**
+   * For what serves others: from now on nothing waits for who reads here. What a stalled reader leaves is dropped and
+   * counted, and the end does not wait for it for long.
+   */
+  neverWait: () => void
   /** Resolves when everything has been handed to the operating system. */
   flush: () => Promise<void>
 }>
@@ -65,7 +74,10 @@ export function openTerminal(env: Env): Terminal {
   const clearLine = () => {
     if (hasLiveLine) rewrite('')
   }
+  let waits = true
+  const drops = openDrops(stderr)
   const writeTo = (stream: Writable, bytes: Uint8Array | string) => {
+    if (!waits && drops(stream)) return
     clearLine()
     stream.write(bytes)
   }
@@ -97,9 +109,31 @@ export function openTerminal(env: Env): Terminal {
     onUnread: (listener) => {
       whenUnread = listener
     },
-    flush: async () => {
-      await Promise.all([drained(stdout), drained(stderr)])
+    neverWait: () => {
+      waits = false
+      neverBlock(stdout)
+      neverBlock(stderr)
     },
+    flush: async () => {
+      const flushed = Promise.all([drained(stdout), drained(stderr)])
+      await (waits ? flushed : Promise.race([flushed, wait(flushMsMax)]))
+    },
+  }
+}
+
+/** Answers whether what is to be written is dropped, because nobody reads; how many were is said when somebody does. */
+function openDrops(stderr: Writable): (stream: Writable) => boolean {
+  let dropped = 0
+  return (stream) => {
+    if (stream.writableLength > unreadBytesMax) {
+      dropped += 1
+      return true
+    }
+    if (dropped > 0 && stderr.writableLength <= unreadBytesMax) {
+      stderr.write(`posthorn: ${dropped} lines were dropped because nothing read them\n`)
+      dropped = 0
+    }
+    return false
   }
 }
 

@@ -51,8 +51,10 @@ const failingSeenMsMin = 10 * 60_000
 /** With nothing but failures for as long as its settings allow. */
 export function isFailingTooLong({ endpoint, condition, failuresSeenFrom }: EndpointWork, clock: Clock): boolean {
   if (endpoint.kind !== 'http' || endpoint.disableAfterMs === null) return false
-  if (condition.failingSince === null || failuresSeenFrom === null || areApart(clock)) return false
+  if (condition.failingSince === null || failuresSeenFrom === null) return false
   const now = clock.steady()
+  // Since the clock was set, only what was seen here counts: the steady clock has measured it.
+  if (areApart(clock)) return now - failuresSeenFrom >= endpoint.disableAfterMs
   const seenMsMin = Math.min(endpoint.disableAfterMs, failingSeenMsMin)
   return now - condition.failingSince >= endpoint.disableAfterMs && now - failuresSeenFrom >= seenMsMin
 }

@@ -32,6 +32,8 @@ export class EndpointWork implements Sleeper, Holder {
   /** When the first delivery in the store is due, as far as we know; null: none waits there. */
   nextDueAt: number | null = null
   claiming = false
+  /** The bytes of the next body in the store, if that is too large for a claim as it is; null: not known to be. */
+  nextBytes: number | null = null
   /** What is sent before its turn, and behind whom; null: nothing may be. Only Ahead changes this and the next. */
   ahead: LaneAhead | null = null
   readingAhead = false

@@ -32,11 +32,11 @@ export type Acceptance =
 /** What the dispatcher offers the intake, so that fresh events need not be read back from the store. */
 export interface FreshWork {
   /** When the lease ends if the dispatcher takes a new delivery of this endpoint at once; null when it must wait. */
-  reserve(endpoint: Endpoint, bytes: number): number | null
+  reserve(endpoint: Endpoint, body: Uint8Array): number | null
   /** Deliveries that were reserved and born claimed. */
   take(claims: readonly Claim[]): void
   /** A reservation that came to nothing. */
-  giveBack(endpoint: Endpoint, bytes: number): void
+  giveBack(endpoint: Endpoint, body: Uint8Array): void
   /** A delivery that waits in the store. */
   noteWaiting(endpoint: Endpoint, dueAt: number): void
 }
@@ -164,7 +164,7 @@ export class Intake {
         endpointId: endpoint.id,
         lane: laneOf(endpoint.ordering, key),
         dueAt: this.#parts.clock.steady(),
-        leaseEndsAt: this.#parts.fresh.reserve(endpoint, event.body.length),
+        leaseEndsAt: this.#parts.fresh.reserve(endpoint, event.body),
       }),
     )
     const idempotency = input.idempotency && {
@@ -196,7 +196,7 @@ export class Intake {
       }
       // Wanted but not claimed: it waits behind another in its lane, whose end brings it up.
       if (delivery.leaseEndsAt === null) this.#parts.fresh.noteWaiting(endpoint, delivery.dueAt)
-      else this.#parts.fresh.giveBack(endpoint, event.body.length)
+      else this.#parts.fresh.giveBack(endpoint, event.body)
     })
   }
 
@@ -215,7 +215,7 @@ export class Intake {
   #forgoAll({ arrival, endpoints }: Planned): void {
     endpoints.forEach((endpoint, index) => {
       const reserved = arrival.deliveries[index]?.leaseEndsAt !== null
-      if (reserved) this.#parts.fresh.giveBack(endpoint, arrival.event.body.length)
+      if (reserved) this.#parts.fresh.giveBack(endpoint, arrival.event.body)
     })
   }
 }

@@ -1,9 +1,13 @@
+import type { Correction } from '../core/clock.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Retention } from '../core/retention.ts'
 
 export type { Retention } from '../core/retention.ts'
 
-/** The part of the store port that lets nothing grow without bound. Every call does a bounded piece of work. */
+/**
+ * The part of the store port that lets nothing grow without bound. Every call does a bounded piece of work. Instants of
+ * rows are judged as `correction` (core/clock) corrects them.
+ */
 export interface UpkeepStore {
   /**
    * Ends deliveries of an endpoint as dead_letter, reason `expired`, that are pending (not leased) and whose
@@ -42,7 +46,9 @@ export interface UpkeepStore {
 export type ExpireRequest = Readonly<{
   endpointId: string
   bornBefore: number
+  /** When what expires ends, and the next in its lane is due: steady time. */
   now: number
+  correction?: Correction | null
   limit: number
   /** Where the last call ended; null: from the beginning. */
   after: number | null
@@ -58,6 +64,7 @@ export type EndedDelivery = Readonly<{ deliveryId: string; eventId: string; tena
 
 export type PruneRequest = Readonly<{
   now: number
+  correction?: Correction | null
   retention: Retention
   limit: number
   after: number | null
@@ -73,7 +80,12 @@ export type Pruned = Readonly<{
 }>
 
 export type KeyPlace = Readonly<{ scope: string; key: string }>
-export type PruneKeysRequest = Readonly<{ now: number; limit: number; after: KeyPlace | null }>
+export type PruneKeysRequest = Readonly<{
+  now: number
+  correction?: Correction | null
+  limit: number
+  after: KeyPlace | null
+}>
 /** `after`: where to go on; null: that was all. */
 export type PrunedKeys = Readonly<{ keys: number; after: KeyPlace | null }>
 

@@ -8,7 +8,7 @@ import { type ClaimWork, claimColumns } from './claim.ts'
 import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ChangeRow, changeAt, type ResultRow } from './messages.ts'
-import type { Cell } from './rows.ts'
+import { type Cell, deliveryCells, eventCells } from './rows.ts'
 
 type LaneRow = Readonly<{
   endpoint_no: number
@@ -166,8 +166,9 @@ export class Commit {
     const next = this.#next.get(endpoint_no, lane) as unknown as Cell[] | undefined
     if (next === undefined) return 'applied'
     const claimNext = row[changeAt.claimNext] as number | null
+    const isLarge = typeof next[deliveryCells + eventCells - 1] === 'number'
     // It was never the head, so it was never in hand: it cannot be one that has to be claimed alone.
-    if (claimNext !== null) return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
+    if (claimNext !== null && !isLarge) return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
     const settledAt = row[changeAt.settledAt] as number
     this.#release.run(settledAt, next[0] as string, numberOf('dlv', next[0] as string))
     return 'released'

@@ -12,7 +12,6 @@ import type {
   Change,
   ChangeResult,
   Claim,
-  ClaimAnswer,
   ClaimRequest,
   Condition,
   EndPendingRequest,
@@ -28,6 +27,7 @@ import type {
   PruneKeysRequest,
   PruneRequest,
 } from '../upkeep-store.ts'
+import type { LightClaim, LightClaimAnswer } from './bodies.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
 import { type Cell, fromHeaders, statusCells } from './rows.ts'
@@ -39,7 +39,8 @@ import { type Cell, fromHeaders, statusCells } from './rows.ts'
 export type Calls = {
   append: { request: readonly ArrivalRow[]; answer: readonly ItemRow[] | { conflicts: readonly number[] } }
   commit: { request: readonly ChangeRow[]; answer: readonly ResultRow[] }
-  claim: { request: ClaimRequest; answer: ClaimAnswer }
+  claim: { request: ClaimRequest; answer: LightClaimAnswer }
+  body: { request: string; answer: Uint8Array | null }
   renew: { request: readonly LeaseRenewal[]; answer: null }
   backlog: { request: number; answer: readonly Backlog[] }
   pullBack: { request: PullBackRequest; answer: number }
@@ -172,7 +173,8 @@ export const changeAt = {
   reason: 14,
   attempt: 16,
 } as const
-export type ResultRow = 'stale' | 'applied' | 'released' | Claim
+/** A claim has its body: none is claimed here that is large. */
+export type ResultRow = 'stale' | 'applied' | 'released' | LightClaim
 
 export function packChange({ to, attempt, claimNext, ran = false, follows = false }: Change): ChangeRow {
   const [dueAt, settledAt, reason] = statusCells(to)
@@ -211,5 +213,5 @@ export function unpackResult(result: ResultRow): ChangeResult {
     case 'released':
       return { kind: 'applied', next: null, released: true }
   }
-  return { kind: 'applied', next: result, released: false }
+  return { kind: 'applied', next: result as Claim, released: false }
 }

@@ -4,21 +4,25 @@ import type { Event } from '../../core/event.ts'
 import { numberOf } from '../../core/id.ts'
 import type { Replay } from '../../core/replay.ts'
 import type { ReplayQuery } from '../replay-store.ts'
-import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page, Upcoming } from '../store.ts'
+import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page } from '../store.ts'
 import type { DeadLetterCount } from '../upkeep-store.ts'
+import type { LightUpcoming } from './bodies.ts'
 import { readDeadLettersSince } from './dead-letter-hours.ts'
 import { all, type Condition, firstNumberSince, matching, newestKeys } from './matching.ts'
 import { replayColumns, toReplay } from './replay-rows.ts'
 import {
   attemptColumns,
+  bytesOf,
   type Cell,
   deliveryCells,
   deliveryColumns,
   eventColumns,
+  lightEventColumns,
   toAttempt,
   toDelivery,
   toEvent,
   toHeaders,
+  toLightEvent,
   toRequest,
 } from './rows.ts'
 import { Statements } from './statements.ts'
@@ -33,7 +37,7 @@ export type Reads = {
   getReplay: { request: string; answer: Replay | null }
   listReplays: { request: ReplayQuery; answer: Page<Replay> }
   deadLettersSince: { request: number; answer: readonly DeadLetterCount[] }
-  ahead: { request: AheadRequest; answer: readonly Upcoming[] }
+  ahead: { request: AheadRequest; answer: readonly LightUpcoming[] }
 }
 
 const attemptsMax = 500
@@ -43,7 +47,7 @@ const recordSql = `
   JOIN events e ON e.no = d.event_no JOIN endpoints p ON p.no = d.endpoint_no WHERE d.no = ?`
 
 const aheadSql = `
-  SELECT ${deliveryColumns}, ${eventColumns} FROM deliveries d INDEXED BY deliveries_lane
+  SELECT ${deliveryColumns}, ${lightEventColumns} FROM deliveries d INDEXED BY deliveries_lane
   JOIN events e ON e.no = d.event_no
   WHERE d.endpoint_no = (SELECT no FROM endpoints WHERE id = ?) AND d.lane = ? AND d.lane IS NOT NULL
     AND d.status IN ('pending', 'processing')
@@ -114,16 +118,16 @@ export class Reader {
     return this.#page(`SELECT ${replayColumns}, no FROM replays`, 'no', where, query, toReplay)
   }
 
-  ahead({ endpointId, lane, after, limit, bytesMax }: AheadRequest): Upcoming[] {
-    const found: Upcoming[] = []
+  ahead({ endpointId, lane, after, limit, bytesMax }: AheadRequest): LightUpcoming[] {
+    const found: LightUpcoming[] = []
     let bytes = 0
     // Row by row, so that large bodies beyond the limit are never loaded.
     for (const row of this.#statements.walk(aheadSql, [endpointId, lane, numberOf('dlv', after), after, limit])) {
-      const event = toEvent(row, deliveryCells)
+      const event = toLightEvent(row, deliveryCells)
       const delivery = toDelivery(row, 0, { eventId: event.id, endpointId })
-      bytes += event.body.length
+      bytes += bytesOf(event)
       // In hand: then it is the head, and the delivery that was asked for has ended.
-      if (delivery.status !== 'pending' || (found.length > 0 && bytes > bytesMax)) break
+      if (delivery.status !== 'pending' || bytes > bytesMax) break
       found.push({ delivery, event })
     }
     return found

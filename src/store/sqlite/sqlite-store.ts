@@ -15,6 +15,7 @@ import type {
   Backlog,
   Change,
   ChangeResult,
+  Claim,
   ClaimAnswer,
   ClaimRequest,
   Condition,
@@ -42,6 +43,7 @@ import type {
   PruneRequest,
   StoreStats,
 } from '../upkeep-store.ts'
+import { Bodies } from './bodies.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { makeFolder } from './folder.ts'
 import type { LongReads } from './long-reads.ts'
@@ -82,16 +84,19 @@ class SqliteStore implements Store {
   readonly #reader: ReadThread<Reads>
   /** For what may look at everything: a page or a single read never waits behind it. */
   readonly #longReader: ReadThread<LongReads>
+  readonly #bodies: Bodies
   #closing: Promise<void> | null = null
 
   constructor(file: string, writer: WriteThread) {
     this.#writer = writer
+    this.#bodies = new Bodies((eventId) => writer.call('body', eventId))
     this.#reader = new ReadThread({ file, movesLog: true })
     this.#longReader = new ReadThread({ file, movesLog: false })
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
     const bodies = arrivals.map(({ event }) => event.body)
+    for (const { event } of arrivals) this.#bodies.note(event)
     const answer = await this.#writer.append(bodies, (offsets) => ({
       name: 'append',
       request: arrivals.map((arrival, index) => packArrival(arrival, offsets[index] ?? 0)),
@@ -99,8 +104,9 @@ class SqliteStore implements Store {
     return unpackAppended(answer, arrivals)
   }
 
-  claim(request: ClaimRequest): Promise<ClaimAnswer> {
-    return this.#writer.call('claim', request)
+  async claim(request: ClaimRequest): Promise<ClaimAnswer> {
+    const { claims, ...answer } = await this.#writer.call('claim', request)
+    return { ...answer, claims: await this.#bodies.fill<Claim>(claims) }
   }
 
   async commit(changes: readonly Change[]): Promise<readonly ChangeResult[]> {
@@ -108,8 +114,8 @@ class SqliteStore implements Store {
     return results.map(unpackResult)
   }
 
-  ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
-    return this.#reader.call('ahead', request)
+  async ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
+    return this.#bodies.fill<Upcoming>(await this.#reader.call('ahead', request))
   }
 
   async renew(leases: readonly LeaseRenewal[]): Promise<void> {

@@ -170,6 +170,7 @@ function serve(
     append: (arrivals, bodies) => append.run(arrivals, bodies),
     commit: (changes) => commit.run(changes),
     claim: (request) => claims.run(request),
+    body: (eventId) => claims.body(eventId),
     renew: (leases) => claims.renew(leases),
     backlog: (now) => claims.backlog(now),
     pullBack: (request) => claims.pullBack(request),
@@ -252,8 +253,20 @@ function openOnce(reserve: Reserve): Writer {
   }
 }
 
-function answer(message: BatchAnswer): void {
-  port?.postMessage(message)
+function answer(message: BatchAnswer, given: ArrayBuffer[] = []): void {
+  port?.postMessage(message, given)
+}
+
+/** Bodies that were read for the other side: they are handed over, not copied. */
+function givenAway({ calls }: BatchMessage, { answers }: BatchResult): ArrayBuffer[] {
+  const given: ArrayBuffer[] = []
+  calls.forEach(({ name }, index) => {
+    const answered = answers[index]
+    if (name !== 'body' || answered === undefined || !('value' in answered)) return
+    const { value } = answered as { value: Calls['body']['answer'] }
+    if (value !== null) given.push(value.buffer as ArrayBuffer)
+  })
+  return given
 }
 
 try {
@@ -268,7 +281,7 @@ try {
     const result = writer.runBatch(message)
     // Ends the thread, and with it the store: nobody gets an answer for what went nowhere.
     watch.check()
-    answer({ kind: 'done', ...result })
+    answer({ kind: 'done', ...result }, givenAway(message, result))
     writer.keepOrder()
   })
   answer({ kind: 'ready', lastNumber: writer.lastNumber(), isShort: writer.isShort })
