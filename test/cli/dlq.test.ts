@@ -74,6 +74,20 @@ describe('posthorn dlq', () => {
     assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'no dead letter matches\n'])
   })
 
+  test('groups by error and does not put different statuses into one group', async (t) => {
+    const sink = await sinkFor(t, '400,404,422,401,400')
+    await server.json(['endpoints', 'create', sink.url, '--types', 'statuses.one'])
+    for (let n = 0; n < 5; n++) await server.cli(['send', 'statuses.one', String(n), '--wait'])
+    const list = ['dlq', 'list', '--type', 'statuses.one', '--group', 'error']
+    const groups = await server.json<{ count: number; error: string }[]>(list)
+    assert.deepEqual(Object.fromEntries(groups.map(({ error, count }) => [error, count])), {
+      'HTTP 400': 2,
+      'HTTP 401': 1,
+      'HTTP 404': 1,
+      'HTTP 422': 1,
+    })
+  })
+
   test('replays what a filter names: first dry, then for good, and follows it to its end', async (t) => {
     const { type, endpoint } = await withDeadLetters(t, 2)
     const filter = ['--endpoint', endpoint, '--reason', 'permanent_status', '--since', '1h']
