@@ -2,13 +2,22 @@ import type { Clock } from '../core/clock.ts'
 import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
 import { PosthornError } from '../core/errors.ts'
-import { isRecovery, type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
+import {
+  countsOf,
+  isRecovery,
+  type Replay,
+  type ReplayVerb,
+  replayAfter,
+  replayable,
+  type Selection,
+} from '../core/replay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
 import type { DeliveryRecord, Store } from '../store/store.ts'
 import type { Catalogue } from './catalogue.ts'
 import { chunkMaxOf, type Gait, gaitOf } from './replay-gait.ts'
+import { ReplayNews } from './replay-news.ts'
 
 /** What the dispatcher does for a replay. */
 export interface ReplayTarget {
@@ -51,7 +60,6 @@ type Job = {
   patientUntil: number
   endpointIds: readonly string[]
   lastStepMs: number
-  toldAt: number
 }
 
 const stepsPerSecond = 10
@@ -60,7 +68,6 @@ const patienceMs = 200
 const patienceStepMs = 5
 const afterFailureMs = 1_000
 const pausedLookMs = 500
-const tellEveryMs = 1_000
 const timerMsMax = 60_000
 const runningMax = 100
 /** Somebody's "7d ago" is a little more than that when it arrives. */
@@ -76,6 +83,7 @@ export const sampleMax = 10
  */
 export class ReplayRunner {
   readonly #parts: ReplayParts
+  readonly #news: ReplayNews
   /** Jobs that run, the one that was stepped longest ago first. */
   readonly #jobs = new Map<string, Job>()
   /** When jobs of a gait may make their next step: those with a rate do not rest for those without. */
@@ -86,10 +94,11 @@ export class ReplayRunner {
 
   constructor(parts: ReplayParts) {
     this.#parts = parts
+    this.#news = new ReplayNews(parts)
   }
 
-  /** Goes on with what was running when the process ended. */
-  async start(): Promise<void> {
+  /** Reads what was under way when the process ended. Before deliveries start: otherwise an outcome could be missed. */
+  async load(): Promise<void> {
     let cursor: string | null | undefined
     while (cursor !== null) {
       const from = cursor === undefined ? {} : { cursor }
@@ -97,6 +106,11 @@ export class ReplayRunner {
       for (const replay of page.items) this.#take(replay)
       cursor = page.next
     }
+    await this.#news.load()
+  }
+
+  /** Goes on with what was running. */
+  start(): void {
     this.#running = this.#run()
   }
 
@@ -104,6 +118,7 @@ export class ReplayRunner {
     this.#stopped = true
     this.#wake()
     await this.#running
+    await this.#news.stop()
   }
 
   /** What a job of this kind would bring back: how many, and the newest of those that exist. Nothing is done. */
@@ -127,16 +142,19 @@ export class ReplayRunner {
       ...request,
       id: newId('rpl'),
       status: 'running',
-      replayed: 0,
-      failed: 0,
+      requeued: 0,
+      delivered: 0,
+      failedAgain: 0,
+      skipped: 0,
       createdAt: now,
       updatedAt: now,
       endedAt: null,
+      settledAt: null,
     })
     const { id: replayId, by, note, rate, matched, selection } = replay
     log.info({ replayId, by, note, rate, matched, selection }, 'replay.created')
     if (replay.status === 'running') this.#take(replay)
-    this.#tell(replay)
+    this.#news.saw(replay)
     return replay
   }
 
@@ -155,7 +173,7 @@ export class ReplayRunner {
       if (to === 'running') this.#take(replay)
       else this.#jobs.delete(id)
       log.info({ replayId: id, status: to }, 'replay.changed')
-      this.#tell(replay)
+      this.#news.saw(replay)
       return { kind: 'changed', replay }
     }
   }
@@ -180,7 +198,7 @@ export class ReplayRunner {
   #take(replay: Replay): void {
     const now = this.#parts.clock.steady()
     const { id } = replay
-    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], lastStepMs: 0, toldAt: now })
+    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], lastStepMs: 0 })
     this.#wake()
   }
 
@@ -245,13 +263,12 @@ export class ReplayRunner {
     job.replay = replay
     job.endpointIds = endpointIds
     job.patientUntil = now + patienceMs
-    const done = replay.replayed + replay.failed - before.replayed - before.failed
+    const done = replay.requeued + replay.skipped - before.requeued - before.skipped
     const pauseMs = replay.rate === null ? 0 : (done * 1_000) / replay.rate
     job.dueAt = Math.max(job.dueAt, beganAt - creditMs) + pauseMs
-    if (replay.status !== 'running') this.#parts.log.info(summaryOf(replay), 'replay.ended')
-    else if (now - job.toldAt < tellEveryMs) return
-    job.toldAt = now
-    this.#tell(replay)
+    if (replay.status !== 'running')
+      this.#parts.log.info({ replayId: replay.id, status: replay.status, ...countsOf(replay) }, 'replay.ended')
+    this.#news.saw(replay)
   }
 
   #stepOf({ replay, lastStepMs }: Job, now: number): ReplayStep {
@@ -275,10 +292,6 @@ export class ReplayRunner {
       }
     })
   }
-
-  #tell({ id: replayId, tenant, status, matched, replayed, failed }: Replay): void {
-    this.#parts.notices.publish({ kind: 'replay.changed', tenant, replayId, status, matched, replayed, failed })
-  }
 }
 
 /** Those that are deliveries already. */
@@ -286,8 +299,4 @@ function existing(selection: Selection): DeliveryFilter {
   if (selection.kind === 'deliveries') return replayable(selection.filter)
   const { endpointId, since: from, only } = selection
   return replayable({ endpointId, from, statuses: only === 'all' ? ['delivered', ...deadStatuses] : deadStatuses })
-}
-
-function summaryOf({ id: replayId, status, matched, replayed, failed }: Replay): Record<string, unknown> {
-  return { replayId, status, matched, replayed, failed }
 }

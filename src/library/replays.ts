@@ -19,6 +19,8 @@ export type ShownReplay = z.output<typeof replayAnswer>
 /** Which dead letters; `delivered` ones only when their status is named. */
 export type ReplayFilterOptions = Readonly<{
   endpoint?: string
+  /** The replay that requeued them last. */
+  replay?: string
   status?: DeliveryStatus | readonly DeliveryStatus[]
   type?: string
   tenant?: string

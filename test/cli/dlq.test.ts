@@ -4,7 +4,7 @@ import { hasScript, onTerminal } from './command.ts'
 import { folderFor, type Server, serverFor, sinkFor } from './server.ts'
 
 type Delivery = Readonly<{ id: string; eventId: string; status: string; reason: string | null; attempts: number }>
-type Replay = Readonly<{ id: string; status: string; matched: number; replayed: number; note: string; rate: number }>
+type Replay = Readonly<{ id: string; status: string; matched: number; requeued: number; note: string; rate: number }>
 
 const cleanups: (() => unknown)[] = []
 let server: Server
@@ -98,7 +98,7 @@ describe('posthorn dlq', () => {
     assert.equal(done.code, 0, done.stderr)
     assert.match(done.stderr, /rpl_\w+ is finished: 2 of 2\n/)
     const [replay] = await server.json<Replay[]>(['replays', 'list', '--status', 'finished', '--limit', '1'])
-    assert.deepEqual([replay?.note, replay?.replayed], ['fixed', 2])
+    assert.deepEqual([replay?.note, replay?.requeued], ['fixed', 2])
   })
 
   test('by ids brings back just those, and says so when nothing matches', async (t) => {

@@ -143,7 +143,7 @@ describe('a replay', () => {
       [{ endpoint, status: ['failed'], error: '422' }, 'local', 'fixed', null, null, 3],
     )
     const after = await ended(id)
-    assert.deepEqual([after.status, after.replayed, after.failed], ['finished', 3, 0])
+    assert.deepEqual([after.status, after.requeued, after.skipped], ['finished', 3, 0])
     assert.ok(after.endedAt >= after.createdAt)
     await until(`/v1/deliveries?type=${type}&status=delivered`, ({ items }) => items.length === 3)
     assert.equal((await get('/v1/replays?status=finished')).items[0].id, id)
@@ -172,8 +172,8 @@ describe('a replay', () => {
     assert.deepEqual(await verb('resume'), [200, 'running'])
     assert.deepEqual(await verb('cancel'), [200, 'cancelled'])
     assert.deepEqual(await verb('resume'), [409, 409])
-    const { replayed, endedAt } = await get(`/v1/replays/${id}`)
-    assert.ok(replayed <= 2)
+    const { requeued, endedAt } = await get(`/v1/replays/${id}`)
+    assert.ok(requeued <= 2)
     assert.notEqual(endedAt, null)
   })
 
@@ -200,7 +200,7 @@ describe('recovering an endpoint', () => {
     assert.deepEqual([dry.status, dry.json.matched], [200, 2])
     const { status, json } = await post(`/v1/endpoints/${endpoint}/recover`, body)
     assert.deepEqual([status, json.recover.only, json.filter], [202, 'failed', null])
-    assert.equal((await ended(json.id)).replayed, 2)
+    assert.equal((await ended(json.id)).requeued, 2)
   })
 
   test('backfills a new endpoint with what it never got', async () => {

@@ -11,6 +11,7 @@ import { EndpointTable } from '../../src/store/sqlite/endpoints.ts'
 import { matching, sortsAllThatWaits, walkMatching } from '../../src/store/sqlite/matching.ts'
 import { migrate } from '../../src/store/sqlite/migrations.ts'
 import { Reader } from '../../src/store/sqlite/reads.ts'
+import { ReplayOutcomes } from '../../src/store/sqlite/replay-outcomes.ts'
 import { Replays } from '../../src/store/sqlite/replays.ts'
 import { Revival } from '../../src/store/sqlite/revival.ts'
 import { Statements } from '../../src/store/sqlite/statements.ts'
@@ -39,9 +40,10 @@ function writerStatements(): readonly string[] {
   const noted = noting(statements)
   const endpoints = new EndpointTable(db, createSecretBox(new Uint8Array(32)))
   new Append(noted, endpoints)
-  const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints))
-  const revival = new Revival(noted, endpoints, commit)
-  new Replays(noted, endpoints, revival)
+  const outcomes = new ReplayOutcomes(noted)
+  const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints), outcomes)
+  const revival = new Revival(noted, endpoints, commit, outcomes)
+  new Replays(noted, endpoints, revival, outcomes)
   new Upkeep(noted, endpoints, revival)
   return statements
 }

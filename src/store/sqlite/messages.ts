@@ -167,6 +167,7 @@ export const changeAt = {
   version: 4,
   status: 5,
   dueAt: 6,
+  replayedAt: 12,
   settledAt: 13,
   attempt: 16,
 } as const

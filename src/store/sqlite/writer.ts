@@ -11,6 +11,7 @@ import { FileWatch } from './file-watch.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallAnswer, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
 import { Registry } from './registry.ts'
+import { ReplayOutcomes } from './replay-outcomes.ts'
 import { Replays } from './replays.ts'
 import { Reserve } from './reserve.ts'
 import { Revival } from './revival.ts'
@@ -160,9 +161,10 @@ function serve(
   reserve: Reserve,
 ): Served {
   const append = new Append(db, endpoints)
-  const commit = new Commit(db, endpoints, claims)
-  const revival = new Revival(db, endpoints, commit)
-  const replays = new Replays(db, endpoints, revival)
+  const outcomes = new ReplayOutcomes(db)
+  const commit = new Commit(db, endpoints, claims, outcomes)
+  const revival = new Revival(db, endpoints, commit, outcomes)
+  const replays = new Replays(db, endpoints, revival, outcomes)
   const upkeep = new Upkeep(db, endpoints, revival)
   return {
     append: (arrivals, bodies) => append.run(arrivals, bodies),
