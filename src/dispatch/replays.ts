@@ -14,7 +14,7 @@ import {
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
-import type { DeliveryRecord, Store } from '../store/store.ts'
+import type { Condition, DeliveryRecord, Store } from '../store/store.ts'
 import type { Catalogue } from './catalogue.ts'
 import { chunkMaxOf, type Gait, gaitOf } from './replay-gait.ts'
 import { ReplayNews } from './replay-news.ts'
@@ -27,6 +27,7 @@ export interface ReplayTarget {
   lookAt(endpointIds: readonly string[]): void
   /** Whether one of them could take more and still has something due in the store. */
   isCrowded(endpointIds: readonly string[]): boolean
+  conditionOf(endpointId: string): Pick<Condition, 'breaker'>
 }
 
 export type ReplayParts = Readonly<{
@@ -43,7 +44,14 @@ export type ReplayParts = Readonly<{
 
 export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
 
-export type ReplayPreview = Readonly<{ matched: number; sample: readonly DeliveryRecord[] }>
+export type ReplayPreview = Readonly<{
+  matched: number
+  sample: readonly DeliveryRecord[]
+  /** Endpoints of these deliveries that take nothing now: what is requeued there waits. */
+  blocked: readonly Blocked[]
+}>
+export const blockedWhys = ['breaker_open', 'paused', 'disabled'] as const
+export type Blocked = Readonly<{ endpointId: string; why: (typeof blockedWhys)[number] }>
 
 export type ReplayChange =
   | Readonly<{ kind: 'changed'; replay: Replay }>
@@ -74,6 +82,7 @@ const runningMax = 100
 const slackMs = 60_000
 const creditMs = 1_000
 const readsMax = 3
+const blockedMax = 100
 /** Deliveries that a preview shows. */
 export const sampleMax = 10
 
@@ -130,7 +139,30 @@ export class ReplayRunner {
     const matched = await store.countSelection(selection, tenant)
     const isMissing = selection.kind === 'recover' && selection.only === 'missing'
     const page = isMissing ? null : await store.listDeliveries({ ...own, limit: sampleMax })
-    return { matched, sample: page?.items ?? [] }
+    const blocked = matched === 0 ? [] : await this.#blocked(selection, own)
+    return { matched, sample: page?.items ?? [], blocked }
+  }
+
+  async #blocked(selection: Selection, own: DeliveryFilter): Promise<readonly Blocked[]> {
+    const { store, catalogue } = this.#parts
+    const found: Blocked[] = []
+    for (const { id: endpointId } of catalogue.list()) {
+      const why = this.#whyBlocked(endpointId)
+      if (why === null || endpointId !== (own.endpointId ?? endpointId) || found.length >= blockedMax) continue
+      const isMeant = isRecovery(selection) || (await store.countDeliveries({ ...own, endpointId }, 1)) > 0
+      if (isMeant) found.push({ endpointId, why })
+    }
+    return found
+  }
+
+  #whyBlocked(endpointId: string): Blocked['why'] | null {
+    const { catalogue, target } = this.#parts
+    const endpoint = catalogue.get(endpointId)
+    if (endpoint === null) return null
+    if (endpoint.status !== 'active') return endpoint.status
+    return endpoint.breaker !== null && target.conditionOf(endpointId).breaker.state !== 'closed'
+      ? 'breaker_open'
+      : null
   }
 
   async create(request: ReplayRequest): Promise<Replay> {

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { deliveryStatuses } from '../core/delivery.ts'
 import { reasons } from '../core/outcome.ts'
 import { countsOf, type Replay, recoverOnly, replayStatuses, type Selection } from '../core/replay.ts'
+import { blockedWhys } from '../dispatch/replays.ts'
 import type { ErrorGroup } from '../store/replay-store.ts'
 import { deliveryAnswer, idShown, instantShown } from './answers.ts'
 import { filterShown } from './filter-schema.ts'
@@ -62,6 +63,18 @@ export const replayAnswer = z
 export const previewAnswer = z
   .strictObject({ matched: z.int().min(0), sample: z.array(deliveryAnswer) })
   .meta({ id: 'Preview', description: 'What would be concerned: how many, and a few of them. Nothing was done.' })
+
+export const replayPreviewAnswer = z
+  .strictObject({
+    ...previewAnswer.shape,
+    blocked: z
+      .array(z.strictObject({ endpointId: idShown('ep'), why: z.enum(blockedWhys) }))
+      .meta({ description: 'Endpoints of these deliveries that take nothing now: what is requeued there waits.' }),
+  })
+  .meta({
+    id: 'ReplayPreview',
+    description: 'What a replay would requeue: how many, and a few of them. Nothing was done.',
+  })
 
 export const discardedAnswer = z.strictObject({ discarded: z.int().min(0) }).meta({ id: 'Discarded' })
 
