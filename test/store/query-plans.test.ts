@@ -161,6 +161,7 @@ describe('query plans of the reader', () => {
       ...[{}, { statuses: ['pending'] }, { statuses: ['pending'], endpointId }, { statuses: ['pending', 'failed'] }],
       ...[{ statuses: ['pending', 'delivered'] }, { statuses: ['failed'] }, { statuses: ['pending'], ids: [] }],
       ...[{ statuses: ['pending'], eventId: anId('evt') }, { endpointId }],
+      ...[{ statuses: ['pending'], replayId: anId('rpl') }],
     ] as const
     for (const query of queries) {
       const sorts = /TEMP B-TREE/.test(planOfList(query))
@@ -182,6 +183,18 @@ describe('query plans of the reader', () => {
     const plan = planOfList({ eventId: anId('evt') })
     assert.match(plan, /USING COVERING INDEX deliveries_of_event \(event_no=\?/)
     assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
+  })
+
+  test('the deliveries of a replay are found by the replay, in order', () => {
+    for (const query of [
+      {},
+      { statuses: ['failed', 'dead_letter'] as const },
+      { endpointId: anId('ep'), cursor: '5' },
+    ]) {
+      const plan = planOfList({ replayId: anId('rpl'), ...query })
+      assert.match(plan, /SEARCH d USING (COVERING )?INDEX deliveries_of_replay \(replay_no=\?/)
+      assert.doesNotMatch(plan, /SCAN d|TEMP B-TREE/)
+    }
   })
 
   test('one event, one delivery and its attempts are found by their keys', () => {
