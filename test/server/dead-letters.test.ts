@@ -156,18 +156,19 @@ describe('a replay', () => {
   test('whose deliveries fail again says so, lists them, and is seen to settle on the stream', async () => {
     const { endpoint, type } = await withDeadLetters(2)
     isUp = false
-    const abort = new AbortController()
-    const stream = await fetch(`${served.url}/v1/stream?kinds=replay.changed`, { signal: abort.signal })
+    const stream = await fetch(`${served.url}/v1/stream?kinds=replay.changed`)
     const { id } = (await post('/v1/replays', { filter: { endpoint } })).json
     const told: Json[] = []
-    const lines = createInterface({ input: Readable.fromWeb(stream.body as never) })
+    const input = Readable.fromWeb(stream.body as never)
+    const lines = createInterface({ input })
     for await (const line of lines) {
       if (!line.startsWith('data: ')) continue
       const notice = JSON.parse(line.slice('data: '.length))
-      if (notice.replayId === id) told.push(notice)
+      if (notice.replayId !== id) continue
+      told.push(notice)
       if (notice.status === 'settled') break
     }
-    abort.abort()
+    input.destroy()
     const { status, requeued, delivered, failedAgain, waiting } = told.at(-1) as Json
     assert.deepEqual([status, requeued, delivered, failedAgain, waiting], ['settled', 2, 0, 2, 0])
     assert.equal((await get(`/v1/replays/${id}`)).failedAgain, 2)
