@@ -166,7 +166,7 @@ describe('posthorn replays', () => {
     ] as const) {
       const { code, stderr } = await server.cli(['replays', verb, id])
       assert.equal(code, 0, stderr)
-      assert.match(stderr, new RegExp(`^${id} is ${status}: [012] of 5\n$`))
+      assert.match(stderr, new RegExp(`^${id} is ${status}: [012] of 5 requeued, .*\n$`))
     }
     const shown = await server.cli(['replays', 'show', id])
     assert.match(shown.stdout, /status +cancelled/)

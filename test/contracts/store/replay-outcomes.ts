@@ -285,7 +285,7 @@ function walkPromise(promise: Promised): void {
           const job = await checkCounts(current, id)
           if (job.endedAt !== null) assert.equal(job.status, 'settled')
         }),
-        { numRuns: 30 },
+        { numRuns: 12 },
       )
     },
   )
