@@ -21,6 +21,7 @@ const everyType: Readonly<Record<NotificationType, true>> = {
   'posthorn.breaker.closed': true,
   'posthorn.lane.stuck': true,
   'posthorn.replay.finished': true,
+  'posthorn.replay.settled': true,
   'posthorn.backlog.high': true,
   'posthorn.backlog.normal': true,
   'posthorn.relay.away': true,
