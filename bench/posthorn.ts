@@ -127,9 +127,9 @@ export class Posthorn implements Target {
     return textIn(await this.#post('/v1/replays', { filter }), 'id')
   }
 
-  async replayed(id: string): Promise<Readonly<{ status: string; replayed: number }>> {
+  async replayed(id: string): Promise<Readonly<{ status: string; requeued: number }>> {
     const response = await fetch(`${this.#base}/v1/replays/${id}`, { signal: AbortSignal.timeout(callMsMax) })
-    return (await response.json()) as { status: string; replayed: number }
+    return (await response.json()) as { status: string; requeued: number }
   }
 
   async upkeep(): Promise<UpkeepShown> {

@@ -142,9 +142,9 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await store.close()
   })
   try {
-    await Promise.all([catalogue.load(), sources.load(), relays.load()])
+    await Promise.all([catalogue.load(), sources.load(), relays.load(), replays.load()])
     await dispatcher.start()
-    await replays.start()
+    replays.start()
     const lacksRoute = (endpoint: Endpoint) => hubLacksRoute({ relays, gate }, endpoint)
     const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id), lacksRoute }
     operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })

@@ -30,5 +30,5 @@ export type {
   ShownPage,
 } from './library/records.ts'
 export type { Handle } from './library/registrations.ts'
-export type { ReplayFilterOptions, ReplayOptions, Replays, ShownReplay } from './library/replays.ts'
+export type { ReplayFilterOptions, ReplayOptions, Replays, ShownPreview, ShownReplay } from './library/replays.ts'
 export type { BatchEvent, SendOptions, Sent } from './library/sending.ts'

@@ -7,6 +7,7 @@ import { since, words } from './arguments.ts'
 export type DeadLetterFlags = Readonly<{
   status?: string
   endpoint?: string
+  replay?: string
   type?: string
   tenant?: string
   reason?: string
@@ -20,6 +21,7 @@ export function withDeadLetterFlags(command: Command): Command {
   return command
     .addOption(new Option('--status <status>', 'only these').choices(deadStatuses))
     .option('--endpoint <id>', 'only to this endpoint')
+    .option('--replay <id>', 'only those that this replay requeued last')
     .option('--type <type>', 'only of events of this type')
     .option('--tenant <name>', 'only of this tenant')
     .addOption(new Option('--reason <reason>', 'only with this reason').choices(reasons))
@@ -34,7 +36,7 @@ export function withIds(command: Command): Command {
 
 /** The filter that the flags stand for; what was not said is no condition. */
 export function filterOf(flags: DeadLetterFlags): Record<string, unknown> {
-  const { status, endpoint, type, tenant, reason, error, since: from, until: to, ids } = flags
-  const fields = { status, endpoint, type, tenant, reason, error, from, to, ids }
+  const { status, endpoint, replay, type, tenant, reason, error, since: from, until: to, ids } = flags
+  const fields = { status, endpoint, replay, type, tenant, reason, error, from, to, ids }
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }

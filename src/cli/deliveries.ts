@@ -28,6 +28,7 @@ type DeliveryFilter = ListOptions &
   Readonly<{
     status?: string
     endpoint?: string
+    replay?: string
     event?: string
     type?: string
     tenant?: string
@@ -43,6 +44,7 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
     .description('list deliveries, newest first')
     .addOption(new Option('--status <status>', 'only these').choices(deliveryStatuses))
     .option('--endpoint <id>', 'only to this endpoint')
+    .option('--replay <id>', 'only those that this replay requeued last')
     .option('--event <id>', 'only of this event')
     .option('--type <type>', 'only of events of this type')
     .option('--tenant <name>', 'only of this tenant')
@@ -97,8 +99,8 @@ function errorText({ lastError, endpointError }: Row): string {
 }
 
 async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Promise<void> {
-  const { status, endpoint, event, type, tenant, reason, error, since: from } = options
-  const query = { status, endpoint, event, type, tenant, reason, error, from }
+  const { status, endpoint, replay, event, type, tenant, reason, error, since: from } = options
+  const query = { status, endpoint, replay, event, type, tenant, reason, error, from }
   const client = new ApiClient(clientSettings(terminal.env))
   await printPages(terminal, client, {
     path: '/v1/deliveries',
@@ -109,7 +111,7 @@ async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Prom
   })
 }
 
-const waitWords: Readonly<Record<string, string>> = {
+export const waitWords: Readonly<Record<string, string>> = {
   all_paused: 'all delivery is paused; posthorn dispatch resume ends that',
   paused: 'its endpoint is paused; posthorn endpoints resume ends that',
   disabled: 'its endpoint is disabled; posthorn endpoints resume ends that',

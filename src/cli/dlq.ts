@@ -28,11 +28,7 @@ export function addDlq(program: Command, terminal: Terminal): void {
     .command('replay')
     .description('bring dead letters back: a job that goes on by itself, see posthorn replays')
   withFormat(withJobFlags(withIds(withDeadLetterFlags(replay)))).action((flags: DeadLetterFlags & JobFlags) =>
-    startReplay(
-      terminal,
-      { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter', endpoint: flags.endpoint },
-      flags,
-    ),
+    startReplay(terminal, { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter' }, flags),
   )
 
   const discard = dlq
@@ -46,8 +42,8 @@ export function addDlq(program: Command, terminal: Terminal): void {
 
 async function listDeadLetters(terminal: Terminal, options: Listing): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
-  const { status, endpoint, event, type, tenant, reason, error, since: from, until: to } = options
-  const query = { status, endpoint, event, type, tenant, reason, error, from, to }
+  const { status, endpoint, replay, event, type, tenant, reason, error, since: from, until: to } = options
+  const query = { status, endpoint, replay, event, type, tenant, reason, error, from, to }
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
     const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'WAITS FOR')

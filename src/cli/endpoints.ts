@@ -178,7 +178,7 @@ function addRecover(endpoints: Command, { terminal }: Deps): void {
     )
   withFormat(withJobFlags(recover)).action((id: string, flags: JobFlags & { since: string; only: string }) => {
     const body = { since: flags.since, only: flags.only }
-    return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery', endpoint: id }, flags)
+    return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery' }, flags)
   })
 }
 

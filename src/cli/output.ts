@@ -132,7 +132,6 @@ function relative(aheadMs: number): string {
 export function statusColour(item: Row): Colour | null {
   switch (item.status) {
     case 'delivered':
-    case 'finished':
     case 'active':
       return 'green'
     case 'failed':
@@ -143,7 +142,10 @@ export function statusColour(item: Row): Colour | null {
     case 'processing':
     case 'running':
     case 'paused':
+    case 'finished':
       return 'yellow'
+    case 'settled':
+      return Number(item.failedAgain) > 0 ? 'red' : 'green'
   }
   return null
 }

@@ -5,6 +5,7 @@ import { isRow } from './answers.ts'
 import { words } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { counted, type Row, statusColour, textOf } from './output.ts'
+import { progressOf } from './replay-follow.ts'
 import { untilStopped } from './signals.ts'
 import { printable, type Terminal } from './terminal.ts'
 
@@ -102,7 +103,7 @@ function wordsOf(terminal: Terminal, notice: Row): readonly string[] {
     case 'lane.stuck':
       return [...say('endpointId', 'deliveryId', 'lane'), `for ${textOf(notice.sinceMs)} ms`]
     case 'replay.changed':
-      return [...say('replayId', 'status'), `${textOf(notice.replayed)} of ${textOf(notice.matched)}`]
+      return [...say('replayId', 'status'), progressOf(notice)]
     case 'dropped':
       return [terminal.paint('yellow', `${textOf(notice.dropped)} were not read fast enough and are left out`)]
     default:

@@ -43,6 +43,8 @@ export type DeliveryFilter = Readonly<{
   statuses?: readonly DeliveryStatus[]
   endpointId?: string
   eventId?: string
+  /** The replay that requeued it last. */
+  replayId?: string
   type?: string
   reason?: Reason
   /** None of these. */

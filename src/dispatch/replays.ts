@@ -3,13 +3,22 @@ import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
 import { PosthornError } from '../core/errors.ts'
 import { quotaProblem } from '../core/quota.ts'
-import { isRecovery, type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
+import {
+  countsOf,
+  isRecovery,
+  type Replay,
+  type ReplayVerb,
+  replayAfter,
+  replayable,
+  type Selection,
+} from '../core/replay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
-import type { DeliveryRecord, Store } from '../store/store.ts'
+import type { Condition, DeliveryRecord, Store } from '../store/store.ts'
 import type { Catalogue } from './catalogue.ts'
 import { chunkMaxOf, type Gait, gaitOf } from './replay-gait.ts'
+import { ReplayNews } from './replay-news.ts'
 
 /** What the dispatcher does for a replay. */
 export interface ReplayTarget {
@@ -19,6 +28,7 @@ export interface ReplayTarget {
   lookAt(endpointIds: readonly string[]): void
   /** Whether one of them could take more and still has something due in the store. */
   isCrowded(endpointIds: readonly string[]): boolean
+  conditionOf(endpointId: string): Pick<Condition, 'breaker'>
 }
 
 export type ReplayParts = Readonly<{
@@ -37,7 +47,14 @@ export type ReplayParts = Readonly<{
 
 export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
 
-export type ReplayPreview = Readonly<{ matched: number; sample: readonly DeliveryRecord[] }>
+export type ReplayPreview = Readonly<{
+  matched: number
+  sample: readonly DeliveryRecord[]
+  /** Endpoints of these deliveries that take nothing now: what is requeued there waits. */
+  blocked: readonly Blocked[]
+}>
+export const blockedWhys = ['breaker_open', 'paused', 'disabled'] as const
+export type Blocked = Readonly<{ endpointId: string; why: (typeof blockedWhys)[number] }>
 
 export type ReplayChange =
   | Readonly<{ kind: 'changed'; replay: Replay }>
@@ -54,7 +71,6 @@ type Job = {
   patientUntil: number
   endpointIds: readonly string[]
   lastStepMs: number
-  toldAt: number
 }
 
 const stepsPerSecond = 10
@@ -63,7 +79,6 @@ const patienceMs = 200
 const patienceStepMs = 5
 const afterFailureMs = 1_000
 const pausedLookMs = 500
-const tellEveryMs = 1_000
 const timerMsMax = 60_000
 const runningMax = 100
 const tenantRunningMaxDefault = 20
@@ -71,6 +86,7 @@ const tenantRunningMaxDefault = 20
 const slackMs = 60_000
 const creditMs = 1_000
 const readsMax = 3
+const blockedMax = 100
 /** Deliveries that a preview shows. */
 export const sampleMax = 10
 
@@ -80,6 +96,7 @@ export const sampleMax = 10
  */
 export class ReplayRunner {
   readonly #parts: ReplayParts
+  readonly #news: ReplayNews
   /** Jobs that run, the one that was stepped longest ago first. */
   readonly #jobs = new Map<string, Job>()
   /** When jobs of a gait may make their next step: those with a rate do not rest for those without. */
@@ -92,10 +109,11 @@ export class ReplayRunner {
 
   constructor(parts: ReplayParts) {
     this.#parts = parts
+    this.#news = new ReplayNews(parts)
   }
 
-  /** Goes on with what was running when the process ended. */
-  async start(): Promise<void> {
+  /** Reads what was under way when the process ended. Before deliveries start: otherwise an outcome could be missed. */
+  async load(): Promise<void> {
     let cursor: string | null | undefined
     while (cursor !== null) {
       const from = cursor === undefined ? {} : { cursor }
@@ -103,6 +121,11 @@ export class ReplayRunner {
       for (const replay of page.items) this.#take(replay)
       cursor = page.next
     }
+    await this.#news.load()
+  }
+
+  /** Goes on with what was running. */
+  start(): void {
     this.#running = this.#run()
   }
 
@@ -110,6 +133,7 @@ export class ReplayRunner {
     this.#stopped = true
     this.#wake()
     await this.#running
+    await this.#news.stop()
   }
 
   /** What a job of this kind would bring back: how many, and the newest of those that exist. Nothing is done. */
@@ -121,7 +145,30 @@ export class ReplayRunner {
     const matched = await store.countSelection(selection, tenant)
     const isMissing = selection.kind === 'recover' && selection.only === 'missing'
     const page = isMissing ? null : await store.listDeliveries({ ...own, limit: sampleMax })
-    return { matched, sample: page?.items ?? [] }
+    const blocked = matched === 0 ? [] : await this.#blocked(selection, own)
+    return { matched, sample: page?.items ?? [], blocked }
+  }
+
+  async #blocked(selection: Selection, own: DeliveryFilter): Promise<readonly Blocked[]> {
+    const { store, catalogue } = this.#parts
+    const found: Blocked[] = []
+    for (const { id: endpointId } of catalogue.list()) {
+      const why = this.#whyBlocked(endpointId)
+      if (why === null || endpointId !== (own.endpointId ?? endpointId) || found.length >= blockedMax) continue
+      const isMeant = isRecovery(selection) || (await store.countDeliveries({ ...own, endpointId }, 1)) > 0
+      if (isMeant) found.push({ endpointId, why })
+    }
+    return found
+  }
+
+  #whyBlocked(endpointId: string): Blocked['why'] | null {
+    const { catalogue, target } = this.#parts
+    const endpoint = catalogue.get(endpointId)
+    if (endpoint === null) return null
+    if (endpoint.status !== 'active') return endpoint.status
+    return endpoint.breaker !== null && target.conditionOf(endpointId).breaker.state !== 'closed'
+      ? 'breaker_open'
+      : null
   }
 
   /** `maker` is the tenant of who asks for it; null: the operator. */
@@ -137,16 +184,19 @@ export class ReplayRunner {
       ...request,
       id: newId('rpl'),
       status: 'running',
-      replayed: 0,
-      failed: 0,
+      requeued: 0,
+      delivered: 0,
+      failedAgain: 0,
+      skipped: 0,
       createdAt: now,
       updatedAt: now,
       endedAt: null,
+      settledAt: null,
     })
     const { id: replayId, by, note, rate, matched, selection } = replay
     log.info({ replayId, by, note, rate, matched, selection }, 'replay.created')
     if (replay.status === 'running') this.#take(replay)
-    this.#tell(replay)
+    this.#news.saw(replay)
     return replay
   }
 
@@ -165,7 +215,7 @@ export class ReplayRunner {
       if (to === 'running') this.#take(replay)
       else this.#jobs.delete(id)
       log.info({ replayId: id, status: to }, 'replay.changed')
-      this.#tell(replay)
+      this.#news.saw(replay)
       return { kind: 'changed', replay }
     }
   }
@@ -199,7 +249,7 @@ export class ReplayRunner {
   #take(replay: Replay): void {
     const now = this.#parts.clock.steady()
     const { id } = replay
-    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], lastStepMs: 0, toldAt: now })
+    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], lastStepMs: 0 })
     this.#wake()
   }
 
@@ -264,13 +314,12 @@ export class ReplayRunner {
     job.replay = replay
     job.endpointIds = endpointIds
     job.patientUntil = now + patienceMs
-    const done = replay.replayed + replay.failed - before.replayed - before.failed
+    const done = replay.requeued + replay.skipped - before.requeued - before.skipped
     const pauseMs = replay.rate === null ? 0 : (done * 1_000) / replay.rate
     job.dueAt = Math.max(job.dueAt, beganAt - creditMs) + pauseMs
-    if (replay.status !== 'running') this.#parts.log.info(summaryOf(replay), 'replay.ended')
-    else if (now - job.toldAt < tellEveryMs) return
-    job.toldAt = now
-    this.#tell(replay)
+    if (replay.status !== 'running')
+      this.#parts.log.info({ replayId: replay.id, status: replay.status, ...countsOf(replay) }, 'replay.ended')
+    this.#news.saw(replay)
   }
 
   #stepOf({ replay, lastStepMs }: Job, now: number): ReplayStep {
@@ -294,10 +343,6 @@ export class ReplayRunner {
       }
     })
   }
-
-  #tell({ id: replayId, tenant, status, matched, replayed, failed }: Replay): void {
-    this.#parts.notices.publish({ kind: 'replay.changed', tenant, replayId, status, matched, replayed, failed })
-  }
 }
 
 /** Those that are deliveries already. */
@@ -305,8 +350,4 @@ function existing(selection: Selection): DeliveryFilter {
   if (selection.kind === 'deliveries') return replayable(selection.filter)
   const { endpointId, since: from, only } = selection
   return replayable({ endpointId, from, statuses: only === 'all' ? ['delivered', ...deadStatuses] : deadStatuses })
-}
-
-function summaryOf({ id: replayId, status, matched, replayed, failed }: Replay): Record<string, unknown> {
-  return { replayId, status, matched, replayed, failed }
 }

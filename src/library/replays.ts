@@ -4,6 +4,7 @@ import type { DeliveryStatus } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayVerb } from '../core/replay.ts'
+import type { Blocked } from '../dispatch/replays.ts'
 import { deliveryShown } from '../server/delivery-detail.ts'
 import { filterOf, replayFilter } from '../server/filter-schema.ts'
 import { replayAnswer, replayShown } from '../server/replay-answers.ts'
@@ -16,9 +17,14 @@ import type { ShownDelivery } from './records.ts'
 /** A replay as the API shows it. */
 export type ShownReplay = z.output<typeof replayAnswer>
 
+/** What a replay would requeue, and the endpoints of it that take nothing now. */
+export type ShownPreview = Readonly<{ matched: number; sample: readonly ShownDelivery[]; blocked: readonly Blocked[] }>
+
 /** Which dead letters; `delivered` ones only when their status is named. */
 export type ReplayFilterOptions = Readonly<{
   endpoint?: string
+  /** The replay that requeued them last. */
+  replay?: string
   status?: DeliveryStatus | readonly DeliveryStatus[]
   type?: string
   tenant?: string
@@ -48,10 +54,10 @@ export class Replays {
   }
 
   /** How many would be brought back, and a few of them; nothing is done. */
-  async preview(filter: ReplayFilterOptions): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
+  async preview(filter: ReplayFilterOptions): Promise<ShownPreview> {
     const { selection, tenant } = this.#read({ filter })
-    const { matched, sample } = await this.#pipeline.replays.preview({ selection, tenant })
-    return { matched, sample: sample.map(deliveryShown(this.#pipeline)) }
+    const { matched, sample, blocked } = await this.#pipeline.replays.preview({ selection, tenant })
+    return { matched, sample: sample.map(deliveryShown(this.#pipeline)), blocked }
   }
 
   async create(options: ReplayOptions): Promise<ShownReplay> {

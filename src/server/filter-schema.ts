@@ -17,6 +17,7 @@ const idError = says('must be the id of a delivery, like dlv_…')
 /** What a list of deliveries can be narrowed down by, besides page and tenant. */
 export const filterQuery = {
   endpoint: filterText.exactOptional(),
+  replay: filterText.meta({ description: 'The replay that requeued it last.' }).exactOptional(),
   reason: choice(reasons).exactOptional(),
   error: filterText.meta({ description: 'A part of lastError.' }).exactOptional(),
 }
@@ -46,7 +47,7 @@ export const replayFilter = filterBody([...deadStatuses, 'delivered'])
 export const discardFilter = filterBody(deadStatuses)
 
 type Asked = Readonly<{
-  [Name in 'endpoint' | 'event' | 'type' | 'tenant' | 'error']?: string | undefined
+  [Name in 'endpoint' | 'replay' | 'event' | 'type' | 'tenant' | 'error']?: string | undefined
 }> &
   Readonly<{
     status?: DeliveryStatus | readonly DeliveryStatus[] | undefined
@@ -58,10 +59,11 @@ type Asked = Readonly<{
 
 /** The filter in the words of core, within what the caller may see. */
 export function filterOf(asked: Asked, scope: Scope): DeliveryFilter {
-  const { endpoint, event, status, type, reason, error, from, to, ids } = asked
+  const { endpoint, replay, event, status, type, reason, error, from, to, ids } = asked
   return {
     ...scope.filter(asked.tenant),
     ...(endpoint !== undefined && { endpointId: endpoint }),
+    ...(replay !== undefined && { replayId: replay }),
     ...(event !== undefined && { eventId: event }),
     ...(status !== undefined && { statuses: [status].flat() }),
     ...(type !== undefined && { type }),
@@ -75,10 +77,11 @@ export function filterOf(asked: Asked, scope: Scope): DeliveryFilter {
 
 /** The same filter as it was asked for. */
 export function filterShown(filter: DeliveryFilter): Record<string, unknown> {
-  const { tenant, endpointId, statuses, type, reason, error, from, to, ids } = filter
+  const { tenant, endpointId, replayId, statuses, type, reason, error, from, to, ids } = filter
   return {
     ...(tenant !== undefined && { tenant }),
     ...(endpointId !== undefined && { endpoint: endpointId }),
+    ...(replayId !== undefined && { replay: replayId }),
     ...(statuses !== undefined && { status: statuses }),
     ...(type !== undefined && { type }),
     ...(reason !== undefined && { reason }),

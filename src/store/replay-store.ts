@@ -34,17 +34,22 @@ export interface ReplayStore {
   changeReplay(id: string, from: ReplayStatus, to: ReplayStatus, now: number): Promise<Replay | null>
 
   /**
-   * Brings the next of a running job back, at most `limit`, oldest first, in one transaction with the job's progress: a
-   * crash neither skips one nor brings one back twice. Each gets a fresh budget, its numbering goes on, and in an
+   * Requeues the next of a running job, at most `limit`, oldest first, in one transaction with the job's progress: a
+   * crash neither skips one nor requeues one twice. Each gets a fresh budget, its numbering goes on, and in an
    * ordered lane it goes to the tail. A job with nothing left becomes `finished`. Does nothing when it is not running.
    *
-   * A step looks at a bounded number of rows, so it may bring back fewer than `limit`, or none, and not be the last:
+   * A step looks at a bounded number of rows, so it may requeue fewer than `limit`, or none, and not be the last:
    * the job's status tells. In a job that recovers `missing` or `all` of an endpoint that is gone, all that is left
-   * counts as failed.
+   * is skipped.
+   *
+   * When a requeued delivery ends, by whichever call, that same transaction counts it as `delivered` or `failedAgain`
+   * of the job that requeued it, once. Only its first end after the requeue counts: when somebody else requeues it
+   * later, it is no longer the job's. With its last outcome a `finished` job becomes `settled`; a `cancelled` one keeps
+   * its status and gets `settledAt`.
    */
   stepReplay(step: ReplayStep): Promise<ReplayStepped>
 
-  /** Deletes ended jobs that ended before `before`, at most `limit`; answers how many. */
+  /** Deletes jobs that ended and settled before `before`, at most `limit`; answers how many. */
   pruneReplays(before: number, limit: number): Promise<number>
 }
 
@@ -61,7 +66,14 @@ export type ErrorGroup = Readonly<{
   sample: string
 }>
 
-export type ReplayQuery = Readonly<{ tenant?: string; status?: ReplayStatus; limit: number; cursor?: string }>
+export type ReplayQuery = Readonly<{
+  tenant?: string
+  status?: ReplayStatus
+  /** Only those with deliveries whose outcome is not known yet. */
+  waiting?: true
+  limit: number
+  cursor?: string
+}>
 
 export type ReplayStep = Readonly<{
   id: string

@@ -10,6 +10,7 @@ import { type OpenStore, promises } from './store/promises.ts'
 import { recordContract } from './store/record.ts'
 import { recoveryContract } from './store/recovery.ts'
 import { registryContract } from './store/registry.ts'
+import { replayOutcomeContract } from './store/replay-outcomes.ts'
 import { replayContract } from './store/replays.ts'
 import { suspectContract } from './store/suspects.ts'
 import { upkeepContract } from './store/upkeep.ts'
@@ -28,6 +29,7 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`${name}: dead letters`, () => deadLetterContract(promise))
   describe(`${name}: counts of dead letters`, () => deadLetterCountContract(promise))
   describe(`${name}: replays`, () => replayContract(promise))
+  describe(`${name}: outcomes of replays`, () => replayOutcomeContract(promise))
   describe(`${name}: recovery`, () => recoveryContract(promise))
   describe(`${name}: upkeep`, () => upkeepContract(promise))
 }

@@ -100,7 +100,8 @@ export async function openServedParts(
     newId,
     recordKeptMs: 604_800_000,
   })
-  await replays.start()
+  await replays.load()
+  replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })

@@ -224,8 +224,9 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     waitingBytesMax,
     hopsMax: 10,
   })
+  await replays.load()
   await dispatcher.start()
-  await replays.start()
+  replays.start()
   let stopped = false
   const bench: Bench = {
     ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, code, hub, logged, heard, folder },

@@ -4,7 +4,7 @@ import { pageOf } from '../answers.ts'
 import { deliveryShown } from '../delivery-detail.ts'
 import { filterOf, replayFilter } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
-import { previewAnswer, replayAnswer, replayShown } from '../replay-answers.ts'
+import { replayAnswer, replayPreviewAnswer, replayShown } from '../replay-answers.ts'
 import { replayFields } from '../replay-schema.ts'
 import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, cursorQuery, idParam, instant, says, tenant } from '../schemas.ts'
@@ -37,7 +37,7 @@ export function replayRoutes(api: Api, parts: ServerParts): void {
 }
 
 function createRoutes(api: Api, parts: ServerParts): void {
-  const answers = { 202: replayAnswer, 200: previewAnswer }
+  const answers = { 202: replayAnswer, 200: replayPreviewAnswer }
   api.route({
     method: 'POST',
     url: '/v1/replays',
@@ -79,8 +79,8 @@ function createRoutes(api: Api, parts: ServerParts): void {
 }
 
 async function preview(parts: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
-  const { matched, sample } = await parts.replays.preview({ selection, tenant })
-  return { matched, sample: sample.map(deliveryShown(parts)) }
+  const { matched, sample, blocked } = await parts.replays.preview({ selection, tenant })
+  return { matched, sample: sample.map(deliveryShown(parts)), blocked }
 }
 
 function readRoutes(api: Api, { store }: ServerParts): void {

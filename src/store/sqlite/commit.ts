@@ -8,6 +8,7 @@ import { type ClaimWork, claimColumns } from './claim.ts'
 import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ChangeRow, changeAt, type ResultRow } from './messages.ts'
+import type { ReplayOutcomes, Tally } from './replay-outcomes.ts'
 import { type Cell, deliveryCells, eventCells } from './rows.ts'
 
 type LaneRow = Readonly<{
@@ -25,6 +26,7 @@ export class Commit {
   readonly #endpoints: EndpointTable
   readonly #claims: ClaimWork
   readonly #hours: DeadLetterHours
+  readonly #outcomes: ReplayOutcomes
   readonly #update: StatementSync
   readonly #log: StatementSync
   readonly #endpointOf: StatementSync
@@ -37,10 +39,16 @@ export class Commit {
   readonly #end: StatementSync
   readonly #factsOf: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, hours: DeadLetterHours) {
+  constructor(
+    db: DatabaseSync,
+    endpoints: EndpointTable,
+    claims: ClaimWork,
+    { hours, outcomes }: Readonly<{ hours: DeadLetterHours; outcomes: ReplayOutcomes }>,
+  ) {
     this.#endpoints = endpoints
     this.#hours = hours
     this.#claims = claims
+    this.#outcomes = outcomes
     this.#update = db.prepare(`
       UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
         retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
@@ -84,13 +92,16 @@ export class Commit {
 
   run(changes: readonly ChangeRow[]): ResultRow[] {
     let isFollowed = false
-    return changes.map((change, index) => {
+    const tally: Tally = new Map()
+    const results = changes.map((change, index): ResultRow => {
       if (follows(change) && !isFollowed) return 'stale'
       const after = changes[index + 1]
-      const result = this.#apply(change, after !== undefined && follows(after) ? after : null)
+      const result = this.#apply(change, after !== undefined && follows(after) ? after : null, tally)
       isFollowed = result === 'followed'
       return result === 'followed' ? 'applied' : result
     })
+    this.#outcomes.count(tally)
+    return results
   }
 
   /**
@@ -101,10 +112,16 @@ export class Commit {
     const { no } = this.#endpoints.find(request.endpointId)
     const rows = this.#pendingOf.all(no, no, request.now, request.limit)
     if (rows.length > 0) this.#hours.add(no, request.reason, request.now, rows.length)
-    return rows.map(({ no }) => {
-      this.#end.run(request.reason, request.now, no as number)
-      return { ...(this.#factsOf.get(no as number) as EndedDelivery) }
+    const tally: Tally = new Map()
+    const ended = rows.map((row): EndedDelivery => {
+      const no = row.no as number
+      const link = this.#outcomes.linkOf(no)
+      this.#end.run(request.reason, request.now, no)
+      if (link !== null) this.#outcomes.note(no, link, { status: 'failed', at: request.now }, tally)
+      return { ...(this.#factsOf.get(no) as EndedDelivery) }
     })
+    this.#outcomes.count(tally)
+    return ended
   }
 
   /** Behind all that are in the lane now, and all that ever were: positions never go back. */
@@ -112,14 +129,17 @@ export class Commit {
     this.#toTail.run(no, endpointNo, lane)
   }
 
-  #apply(row: ChangeRow, follower: ChangeRow | null): ResultRow | 'followed' {
+  #apply(row: ChangeRow, follower: ChangeRow | null, tally: Tally): ResultRow | 'followed' {
     const no = numberOf('dlv', row[changeAt.id] as string)
+    // What was never brought back belongs to no replay: nothing has to be looked up for it.
+    const link = row[changeAt.replayedAt] === null ? null : this.#outcomes.linkOf(no)
     const before = row[changeAt.lane] === null ? undefined : (this.#laneRow.get(no) as unknown as LaneRow | undefined)
     const cells = row.slice(changeAt.update, changeAt.attempt)
     if (before !== undefined) cells[changeAt.dueAt - changeAt.update] = this.#dueInLane(before, row)
     const { changes } = this.#update.run(no, ...cells)
     if (changes === 0) return 'stale'
     if (row[changeAt.reason] !== null) this.#countDead(no, row)
+    if (link !== null) this.#outcomes.note(no, link, outcomeIn(row), tally)
     if (row.length > changeAt.attempt) this.#log.run(no, ...row.slice(changeAt.attempt))
     if (before === undefined) return 'applied'
     return this.#afterLaneChange(no, before, row, follower)
@@ -173,6 +193,10 @@ export class Commit {
     this.#release.run(settledAt, next[0] as string, numberOf('dlv', next[0] as string))
     return 'released'
   }
+}
+
+function outcomeIn(row: ChangeRow): { status: DeliveryStatus; at: number } {
+  return { status: row[changeAt.status] as DeliveryStatus, at: (row[changeAt.settledAt] ?? 0) as number }
 }
 
 function follows(row: ChangeRow): boolean {

@@ -1,4 +1,4 @@
-import { foldError } from '../../core/error-groups.ts'
+import { foldingOnce } from '../../core/error-groups.ts'
 import type { Reason } from '../../core/outcome.ts'
 import type { ErrorGroup } from '../replay-store.ts'
 import { all, type Matching, type Way } from './matching.ts'
@@ -23,7 +23,7 @@ type Gathered = {
 /** Dead letters by folded error, largest first. SQL sums up what is equal, so that only what differs is folded. */
 export function groupErrors(statements: Statements, { ways, rest }: Matching, limit: number): readonly ErrorGroup[] {
   const groups = new Map<string, Gathered>()
-  const fold = foldingOnce()
+  const fold = foldingOnce(groupsMax)
   for (const way of ways) {
     let after = 0
     for (;;) {
@@ -72,17 +72,6 @@ function gather(groups: Map<string, Gathered>, row: readonly Cell[], fold: (erro
   group.newestNo = Math.max(group.newestNo, newestNo)
   group.endpoints.add(endpointNo)
   group.reasons.add(reason)
-}
-
-/** Errors that differ only in their numbers are folded once: a million of them would take half a minute otherwise. */
-function foldingOnce(): (error: string) => string {
-  const known = new Map<string, string>()
-  return (error) => {
-    const shape = error.replace(/\d+/g, '0')
-    const folded = known.get(shape) ?? foldError(error)
-    if (known.size < groupsMax) known.set(shape, folded)
-    return folded
-  }
 }
 
 function toGroup(statements: Statements, error: string, group: Gathered): ErrorGroup {

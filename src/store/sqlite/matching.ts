@@ -17,6 +17,7 @@ export type Condition = readonly [sql: string, ...values: Cell[]]
 export type Span = Readonly<{ after: number; last: number }>
 
 const endpointNo = '(SELECT no FROM endpoints WHERE id = ?)'
+const replayNo = '(SELECT no FROM replays WHERE id = ?)'
 
 /** The number of an id is never smaller than its instant says. The slack is for who takes the two one after the other. */
 export function firstNumberSince(instant: number): number {
@@ -37,8 +38,8 @@ export function matching(filter: DeliveryFilter): Matching {
 }
 
 /** Whether a page of it has to sort all that waits before it can show the first. */
-export function sortsAllThatWaits({ ids, eventId, statuses = [] }: DeliveryFilter): boolean {
-  const isNamed = ids !== undefined || eventId !== undefined
+export function sortsAllThatWaits({ ids, eventId, replayId, statuses = [] }: DeliveryFilter): boolean {
+  const isNamed = ids !== undefined || eventId !== undefined || replayId !== undefined
   return !isNamed && statuses.includes('pending') && !statuses.includes('delivered')
 }
 
@@ -46,7 +47,7 @@ type Lead = Readonly<{ index: string | null; where: readonly Condition[] }>
 type Leads = Readonly<{ leads: readonly Lead[]; answered: { [Name in keyof DeliveryFilter]: undefined } }>
 
 /** The fewest rows first. Indexes are named: SQLite has no statistics here, and would guess. */
-function leadsTo({ ids, eventId, endpointId, statuses }: DeliveryFilter): Leads {
+function leadsTo({ ids, eventId, replayId, endpointId, statuses }: DeliveryFilter): Leads {
   if (ids !== undefined) {
     const where: Condition = ['d.no IN (SELECT value FROM json_each(?))', JSON.stringify(ids.map(deliveryNo))]
     return { leads: [{ index: null, where: [where] }], answered: {} }
@@ -54,6 +55,10 @@ function leadsTo({ ids, eventId, endpointId, statuses }: DeliveryFilter): Leads 
   if (eventId !== undefined) {
     const where: Condition = ['d.event_no = ?', numberOf('evt', eventId) ?? -1]
     return { leads: [{ index: 'deliveries_of_event', where: [where] }], answered: { eventId: undefined } }
+  }
+  if (replayId !== undefined) {
+    const where: Condition = [`d.replay_no = ${replayNo}`, replayId]
+    return { leads: [{ index: 'deliveries_of_replay', where: [where] }], answered: { replayId: undefined } }
   }
   const at: readonly Condition[] = endpointId === undefined ? [] : [[`d.endpoint_no = ${endpointNo}`, endpointId]]
   if (statuses !== undefined && !statuses.includes('delivered')) {
@@ -93,7 +98,7 @@ const statusSql: Readonly<Record<DeliveryStatus, string>> = {
 type Asked = { readonly [Name in keyof DeliveryFilter]: DeliveryFilter[Name] | undefined }
 
 function conditionsOf(filter: Asked): readonly Condition[] {
-  const { tenant, statuses, endpointId, eventId, type, reason, exceptReasons, error, from, to, ids } = filter
+  const { tenant, statuses, endpointId, eventId, replayId, type, reason, exceptReasons, error, from, to, ids } = filter
   const conditions: Condition[] = []
   if (tenant !== undefined) conditions.push(['e.tenant = ?', tenant])
   if (type !== undefined) conditions.push(['e.type = ?', type])
@@ -101,6 +106,7 @@ function conditionsOf(filter: Asked): readonly Condition[] {
     conditions.push(['d.status IN (SELECT value FROM json_each(?))', JSON.stringify(statuses)])
   if (endpointId !== undefined) conditions.push([`d.endpoint_no = ${endpointNo}`, endpointId])
   if (eventId !== undefined) conditions.push(['d.event_no = ?', numberOf('evt', eventId) ?? -1])
+  if (replayId !== undefined) conditions.push([`d.replay_no = ${replayNo}`, replayId])
   if (ids !== undefined) conditions.push(['d.id IN (SELECT value FROM json_each(?))', JSON.stringify(ids)])
   if (reason !== undefined) conditions.push(['d.reason = ?', reason])
   if (exceptReasons !== undefined && exceptReasons.length > 0) {

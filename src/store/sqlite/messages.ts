@@ -169,6 +169,7 @@ export const changeAt = {
   version: 4,
   status: 5,
   dueAt: 6,
+  replayedAt: 12,
   settledAt: 13,
   reason: 14,
   attempt: 16,

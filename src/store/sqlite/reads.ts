@@ -115,6 +115,7 @@ export class Reader {
     const where: Condition[] = []
     if (query.tenant !== undefined) where.push(['tenant = ?', query.tenant])
     if (query.status !== undefined) where.push(['status = ?', query.status])
+    if (query.waiting === true) where.push(['requeued > delivered + failed_again'])
     return this.#page(`SELECT ${replayColumns}, no FROM replays`, 'no', where, query, toReplay)
   }
 

@@ -7,6 +7,7 @@ import type { Commit } from './commit.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Found } from './long-reads.ts'
 import { packChange } from './messages.ts'
+import type { ReplayOutcomes } from './replay-outcomes.ts'
 import { type Cell, deliveryCells, deliveryColumns, toDelivery } from './rows.ts'
 
 const noAttempt = { attempt: null, claimNext: null }
@@ -15,6 +16,7 @@ const noAttempt = { attempt: null, claimNext: null }
 export class Revival {
   readonly #endpoints: EndpointTable
   readonly #commit: Commit
+  readonly #outcomes: ReplayOutcomes
   readonly #read: StatementSync
   readonly #dueAt: StatementSync
   readonly #insert: StatementSync
@@ -22,9 +24,10 @@ export class Revival {
   readonly #deleteAttempts: StatementSync
   readonly #deleteDead: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable, commit: Commit) {
+  constructor(db: DatabaseSync, endpoints: EndpointTable, commit: Commit, outcomes: ReplayOutcomes) {
     this.#endpoints = endpoints
     this.#commit = commit
+    this.#outcomes = outcomes
     this.#read = db.prepare(`
       SELECT ${deliveryColumns}, e.id, d.endpoint_no, e.tenant, e.type
       FROM deliveries d JOIN events e ON e.no = d.event_no WHERE d.no = ?`)
@@ -32,8 +35,9 @@ export class Revival {
     this.#dueAt = db.prepare('SELECT due_at FROM deliveries WHERE no = ?')
     this.#insert = db.prepare(`
       INSERT INTO deliveries
-        (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8)`)
+        (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at,
+          replay_no)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8, ?9)`)
     this.#laneTail = db.prepare(laneTailSql)
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDead = db.prepare(`
@@ -41,14 +45,18 @@ export class Revival {
       WHERE no = ? AND version = ? AND settled_at <= ? AND status IN ('failed', 'dead_letter')`)
   }
 
-  /** Brings a settled delivery back. What belongs to a removed endpoint stays: it would wait for nobody. */
-  again(no: number, now: number): Readonly<{ endpointId: string; became: 'due' | 'behind' | 'removed' }> {
+  /** Requeues a settled delivery for a replay. What belongs to a removed endpoint stays: it would wait for nobody. */
+  again(
+    no: number,
+    { now, replayNo }: { now: number; replayNo: number },
+  ): Readonly<{ endpointId: string; became: 'due' | 'behind' | 'skipped' }> {
     const { delivery } = this.#find(no)
     const { endpointId, lane } = delivery
-    if (this.#endpoints.find(endpointId).removed) return { endpointId, became: 'removed' }
-    if (delivery.status === 'pending' || delivery.status === 'processing') return { endpointId, became: 'behind' }
+    if (this.#endpoints.find(endpointId).removed) return { endpointId, became: 'skipped' }
+    if (delivery.status === 'pending' || delivery.status === 'processing') return { endpointId, became: 'skipped' }
     const to = replayed(delivery, now)
     this.#commit.run([packChange({ to, ...noAttempt })])
+    this.#outcomes.link(no, replayNo)
     const isBehind = lane !== null && this.#dueAt.get(no)?.due_at === null
     return { endpointId, became: isBehind ? 'behind' : 'due' }
   }
@@ -72,11 +80,12 @@ export class Revival {
     lane: string | null
     receivedAt: number
     now: number
+    replayNo: number
   }): boolean {
-    const { id, eventNo, endpointNo, lane, receivedAt, now } = given
+    const { id, eventNo, endpointNo, lane, receivedAt, now, replayNo } = given
     const no = numberOf('dlv', id)
     const behind = lane !== null && this.#laneTail.get(endpointNo, lane) !== undefined
-    this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now)
+    this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now, replayNo)
     if (lane !== null) this.#commit.toTail(no, endpointNo, lane)
     return !behind
   }

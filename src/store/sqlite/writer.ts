@@ -12,6 +12,7 @@ import { FileWatch } from './file-watch.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallAnswer, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
 import { Registry } from './registry.ts'
+import { ReplayOutcomes } from './replay-outcomes.ts'
 import { Replays } from './replays.ts'
 import { Reserve } from './reserve.ts'
 import { Revival } from './revival.ts'
@@ -161,10 +162,11 @@ function serve(
   reserve: Reserve,
 ): Served {
   const hours = new DeadLetterHours(db)
+  const outcomes = new ReplayOutcomes(db)
   const append = new Append(db, endpoints, hours)
-  const commit = new Commit(db, endpoints, claims, hours)
-  const revival = new Revival(db, endpoints, commit)
-  const replays = new Replays(db, endpoints, revival)
+  const commit = new Commit(db, endpoints, claims, { hours, outcomes })
+  const revival = new Revival(db, endpoints, commit, outcomes)
+  const replays = new Replays(db, endpoints, revival, outcomes)
   const upkeep = new Upkeep(db, endpoints, revival)
   return {
     append: (arrivals, bodies) => append.run(arrivals, bodies),
