@@ -3,6 +3,7 @@ import type { Bench } from './bench.ts'
 import { multiplyPending } from './fill.ts'
 import { firstEventNumber } from './http-bytes.ts'
 import { databaseFile, Posthorn } from './posthorn.ts'
+import { root } from './rig.ts'
 
 /** A database with a healthy endpoint for `bench.event` and one that everything of `bench.parked` waits for. */
 export type Prepared = Readonly<{ folder: string; file: string; parkedId: string; parked: number }>
@@ -13,11 +14,11 @@ export type Prepared = Readonly<{ folder: string; file: string; parkedId: string
  */
 export async function prepare(
   bench: Bench,
-  { parkedUrl, parked }: { parkedUrl: string; parked: number },
+  { parkedUrl, parked, checkout = root }: { parkedUrl: string; parked: number; checkout?: string },
 ): Promise<Prepared> {
   const folder = bench.rig.tempDir()
   const file = databaseFile(folder)
-  const posthorn = await Posthorn.start(bench.rig, { folder })
+  const posthorn = await Posthorn.start(bench.rig, { folder, checkout })
   await posthorn.createEndpoint({ url: bench.sink.url, types: ['bench.event'], concurrency: 64 })
   const parkedId = await posthorn.createEndpoint({ url: parkedUrl, types: ['bench.parked'], concurrency: 64 })
   await posthorn.pauseEndpoint(parkedId)

@@ -1,7 +1,8 @@
+import type { Versus } from './against.ts'
 import type { Remote } from './ipc.ts'
 import type { LoadCommands, LoadReport, LoadRequest } from './load.ts'
 import type { FigureResult } from './report.ts'
-import type { Rig, Target } from './rig.ts'
+import { Rig, type Target } from './rig.ts'
 import type { Arrivals, SinkCommands } from './sink.ts'
 import { type Latency, latencyOf } from './statistics.ts'
 import { cpuSeconds, settled } from './usage.ts'
@@ -19,7 +20,36 @@ export type Bench = Readonly<{
   say: (line: string) => void
 }>
 
-export type Figure = Readonly<{ name: string; title: string; measure: (bench: Bench) => Promise<FigureResult> }>
+export type Figure = Readonly<{
+  name: string
+  title: string
+  measure: (bench: Bench) => Promise<FigureResult>
+  /** How it compares two checkouts; without it, it cannot. */
+  versus?: Versus
+}>
+
+export type BenchOptions = Readonly<{ folder: string; quick: boolean }>
+
+/** A bench of its own for the work, taken down afterwards whatever happened. */
+export async function withBench<T>(
+  { folder, quick }: BenchOptions,
+  name: string,
+  work: (bench: Bench) => Promise<T>,
+  trials: Trial[] = [],
+): Promise<T> {
+  const rig = new Rig(folder)
+  try {
+    const sink = await rig.sink()
+    const load = await rig.load()
+    const say = (line: string) => console.error(`${name}:${line}`)
+    return await work({ rig, sink, load, quick, numbers: new EventNumbers(), trials, say })
+  } catch (error) {
+    console.log(rig.lastWords())
+    throw error
+  } finally {
+    await rig.close()
+  }
+}
 
 /** Each run gets numbers of its own: what is left over from an earlier one is a stray and spoils nothing. */
 export class EventNumbers {

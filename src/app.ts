@@ -2,8 +2,10 @@ import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
 import { openClock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
+import type { Endpoint } from './core/endpoint.ts'
 import { PosthornError } from './core/errors.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
+import { Seldom } from './core/seldom.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { ReplayRunner } from './dispatch/replays.ts'
@@ -18,9 +20,11 @@ import { Sources } from './intake/sources.ts'
 import { testEvents } from './intake/test-events.ts'
 import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
+import { hubLacksRoute } from './server/delivery-detail.ts'
 import { Relays } from './server/relays.ts'
 import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
 import { checkKey } from './store/sqlite/check-key.ts'
+import { readDeliveryState } from './store/sqlite/delivery-state.ts'
 import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
 import { realFile } from './store/sqlite/open-file.ts'
 import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
@@ -30,7 +34,15 @@ import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
 import { RelayTransport } from './transports/relay/relay-transport.ts'
 import type { RelayGate } from './transports/relay-gate.ts'
-import { type Check, checkDatabasePlace, fail, ok, warn } from './upkeep/checkup.ts'
+import {
+  type Check,
+  checkDatabasePlace,
+  fail,
+  ok,
+  storedDeliveryCheck,
+  storedWaitingMax,
+  warn,
+} from './upkeep/checkup.ts'
 import { type Metrics, openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
@@ -53,12 +65,13 @@ export type Pipeline = Readonly<{
   upkeep: Operating['upkeep']
   notifications: Operating['notifications']
   stats: Operating['stats']
+  status: Operating['status']
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
   engine: Engine
   presets: Readonly<Record<PresetName, RetryPolicy>>
   /** Why an endpoint may not have this URL; null: it may. */
-  refusal: (url: string) => Promise<string | null>
+  refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
   /** Says what is still to be said, and takes no further event. */
   closeIntake(): Promise<void>
   /** Finishes or hands back what is in flight within the grace time, closes. May be called twice. */
@@ -91,15 +104,15 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
-  const metrics = openMetrics(notices)
+  const metrics = openMetrics(notices, config.metricsEndpointsMax)
   const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
   const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: told(log, onFatal) })
   const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store, notices)
-  const sources = new Sources(store)
-  const relays = new Relays(store)
+  const catalogue = new Catalogue(store, notices, { endpointsMax: config.tenantEndpointsMax })
+  const sources = new Sources(store, { sourcesMax: config.tenantSourcesMax })
+  const relays = new Relays(store, { tenantMax: config.tenantRelaysMax })
   const gate = openRelay({ clock, log, notices })
-  const http = openTransport(config)
+  const http = openTransport(config, clock, log)
   const handlers = new HandlerTransport()
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
@@ -110,10 +123,11 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const replays = new ReplayRunner({
     ...{ ...common, target: dispatcher, newId: (prefix) => ids.next(prefix, clock.wall()) },
     recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),
+    tenantRunningMax: config.tenantReplaysMax,
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
-  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
   let operating: Operating | null = null
   const closeIntake = once(async () => {
     await operating?.stop()
@@ -128,12 +142,13 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await store.close()
   })
   try {
-    await Promise.all([catalogue.load(), sources.load(), relays.load()])
+    await Promise.all([catalogue.load(), sources.load(), relays.load(), replays.load()])
     await dispatcher.start()
-    await replays.start()
-    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id) }
+    replays.start()
+    const lacksRoute = (endpoint: Endpoint) => hubLacksRoute({ relays, gate }, endpoint)
+    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id), lacksRoute }
     operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
-    const refusal = (url: string) => http.refusal(url)
+    const refusal: Pipeline['refusal'] = (url, who) => http.refusal(url, who)
     const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, handlers, engine, refusal }
     const whole = { ...common, ...parts, ...operating, closeIntake, stop, config }
     return { ...whole, presets: { ...presets, processing: processingPolicy(config) } }
@@ -189,9 +204,18 @@ function once(work: () => Promise<void>): () => Promise<void> {
 }
 
 /** As many connections as there can be tries: nobody waits for one while its deadline runs. */
-function openTransport({ allowPrivate, concurrency }: Config) {
-  return openHttpTransport({ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency })
+function openTransport({ allowPrivate, concurrency }: Config, clock: Clock, log: Logger) {
+  const blocked = new Seldom(blockedEveryMs)
+  return openHttpTransport({
+    ...{ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency },
+    onBlocked: (host, detail) => {
+      const untold = blocked.pass(host, clock.steady())
+      if (untold !== null) log.warn({ host, detail, untold }, 'address.blocked')
+    },
+  })
 }
+
+const blockedEveryMs = 60_000
 
 /** Where hubs come in, and how deliveries go to them. */
 function openRelay({ clock, log, notices }: Pick<Pipeline, 'clock' | 'log' | 'notices'>): RelayTransport {
@@ -269,6 +293,17 @@ export async function checkDatabase(config: Config): Promise<readonly Check[]> {
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
     return [...place, fail('database', found, advice)]
+  }
+}
+
+/** For `doctor` when no server runs: how delivery was when the last one stopped. Changes nothing. */
+export function checkStoredDelivery(config: Config): readonly Check[] {
+  try {
+    const state = readDeliveryState(config.database.path, Date.now(), storedWaitingMax)
+    return state === null ? [] : [storedDeliveryCheck(state)]
+  } catch {
+    // What is wrong with the file is said where the database is looked at.
+    return []
   }
 }
 

@@ -22,6 +22,7 @@ import {
 } from './config-values.ts'
 import { PosthornError } from './core/errors.ts'
 import { didYouMean } from './core/spelling.ts'
+import { withoutCredentials } from './core/url-credentials.ts'
 
 const secondMs = 1_000
 const dayMs = 86_400 * secondMs
@@ -67,6 +68,39 @@ const settings = {
     'Bodies being read; then 503.',
   ),
   connectionsMax: setting('POSTHORN_CONNECTIONS_MAX', '10000', whole(1, 1_000_000), 'Open connections; then refused.'),
+  hopsMax: setting('POSTHORN_HOPS_MAX', '10', whole(1, 1_000), 'Posthorn servers an event may pass; then 508.'),
+  tenantKeysMax: setting('POSTHORN_TENANT_KEYS_MAX', '1000', whole(1, 10_000), 'API keys of one tenant; then 409.'),
+  tenantRelaysMax: setting('POSTHORN_TENANT_RELAYS_MAX', '1000', whole(1, 10_000), 'Relays of one tenant; then 409.'),
+  tenantEndpointsMax: setting(
+    'POSTHORN_TENANT_ENDPOINTS_MAX',
+    '10000',
+    whole(1, 100_000),
+    'Endpoints of one tenant; then 409.',
+  ),
+  tenantSourcesMax: setting(
+    'POSTHORN_TENANT_SOURCES_MAX',
+    '1000',
+    whole(1, 100_000),
+    'Sources of one tenant; then 409.',
+  ),
+  tenantReplaysMax: setting(
+    'POSTHORN_TENANT_REPLAYS_MAX',
+    '20',
+    whole(1, 100),
+    'Running replays of one tenant; then 409.',
+  ),
+  tenantStreamsMax: setting(
+    'POSTHORN_TENANT_STREAMS_MAX',
+    '20',
+    whole(1, 200),
+    'Listeners of the stream with keys of one tenant; then 429.',
+  ),
+  tenantTestsMax: setting(
+    'POSTHORN_TENANT_TESTS_MAX',
+    '5',
+    whole(1, 100),
+    'Endpoint tests at once with keys of one tenant; then 429.',
+  ),
   publicPort: setting(
     'POSTHORN_PUBLIC_PORT',
     '',
@@ -105,6 +139,12 @@ const settings = {
     '100000',
     whole(1, 999_999_999),
     'More waiting deliveries are told about.',
+  ),
+  metricsEndpointsMax: setting(
+    'POSTHORN_METRICS_ENDPOINTS_MAX',
+    '100',
+    whole(0, 10_000),
+    'Endpoints with metrics of their own; the others are counted together.',
   ),
   graceMs: setting('POSTHORN_GRACE', '10s', duration(0, 600 * secondMs), 'What a shutdown grants tries in flight.'),
   retryBaseDelayMs: setting('RETRY_BASE_DELAY', '5s', duration(1, dayMs), 'Of the `processing` preset.'),
@@ -177,7 +217,7 @@ export type ConfigRow = Readonly<{ name: string; env: string; value: string; ori
 export function describeConfig(config: Config): readonly ConfigRow[] {
   return names.map((name) => {
     const { text, origin } = config.given[name]
-    const shown = text === null ? '' : settings[name].secret ? '•••' : text
+    const shown = text === null ? '' : settings[name].secret ? '•••' : withoutCredentials(text)
     return { name: publicName(name), env: settings[name].env, value: shown, origin }
   })
 }

@@ -7,7 +7,7 @@ export { fatal, HandlerError, infrastructure, retryAfter, unavailable } from './
 export type { Notice } from './core/notice.ts'
 export type { Notification } from './core/notification.ts'
 export type { HandledEvent, Handler, HandlerContext } from './engines/engine.ts'
-export type { EndpointFilter, Endpoints, ShownEndpoint } from './library/endpoints.ts'
+export type { EndpointFilter, Endpoints, ShownEndpoint, ShownEndpointStats } from './library/endpoints.ts'
 export type { HandlerEntry, HandlerTable } from './library/handler-table.ts'
 export { defineHandlers } from './library/handler-table.ts'
 export type {
@@ -19,7 +19,7 @@ export type {
   PosthornOptions,
   RetryOption,
 } from './library/options.ts'
-export { openPosthorn, type Posthorn } from './library/posthorn.ts'
+export { openPosthorn, type Posthorn, type ShownStatus } from './library/posthorn.ts'
 export type {
   CancelFilterOptions,
   Deliveries,
@@ -33,5 +33,5 @@ export type {
   ShownPage,
 } from './library/records.ts'
 export type { Handle } from './library/registrations.ts'
-export type { ReplayFilterOptions, ReplayOptions, Replays, ShownReplay } from './library/replays.ts'
+export type { ReplayFilterOptions, ReplayOptions, Replays, ShownPreview, ShownReplay } from './library/replays.ts'
 export type { BatchEvent, SendOptions, Sent } from './library/sending.ts'

@@ -195,7 +195,9 @@ function textFiles(folder = ''): readonly SourceFile[] {
   const entries = readdirSync(path.join(root, folder), { withFileTypes: true })
   return entries.flatMap((entry) => {
     const name = path.posix.join(folder, entry.name)
-    if (entry.isDirectory()) return NOT_OURS.has(entry.name) ? [] : textFiles(name)
+    // `.git` is a file in a git worktree.
+    if (NOT_OURS.has(entry.name)) return []
+    if (entry.isDirectory()) return textFiles(name)
     if (!entry.isFile() || /\.(?:db|db-\w+|tgz)$/.test(name)) return []
     const bytes = readFileSync(path.join(root, name))
     const isText = bytes.length <= TEXT_BYTES_MAX && !bytes.includes(0)

@@ -1,24 +1,45 @@
-import { closedLoop, type Figure, interleaved, ratios } from '../bench.ts'
+import type { Versus } from '../against.ts'
+import { type Bench, closedLoop, type Figure, interleaved, ratios, type TrialOptions, trial } from '../bench.ts'
 import { comparison } from '../comparison.ts'
 import { Posthorn } from '../posthorn.ts'
+import { root } from '../rig.ts'
 import { spreadOf } from '../statistics.ts'
 
 const connections = 64
+
+function load({ quick }: Bench): TrialOptions {
+  return { events: quick ? 5_000 : 20_000, connections, loop: closedLoop, delivered: true }
+}
+
+async function start({ rig, sink }: Bench, title: string, checkout: string): Promise<Posthorn> {
+  const posthorn = await Posthorn.start(rig, { folder: rig.tempDir(), title, checkout })
+  await posthorn.createEndpoint({ url: sink.url, types: ['bench.event'], concurrency: connections })
+  return posthorn
+}
+
+const versus: Versus = {
+  prepare:
+    async (bench, { title, root }) =>
+    () =>
+      start(bench, title, root),
+  warmUp: (bench, server) => trial(bench, server, load(bench)),
+  run: (bench, server) => trial(bench, server, load(bench)),
+  measures: [
+    { what: 'events per CPU second', better: 'more', of: ({ perCpuS }) => perCpuS },
+    { what: 'events per second', better: 'more', of: ({ perWallS }) => perWallS },
+    { what: 'arrival p99', better: 'less', of: ({ arrivalMs }) => arrivalMs?.p99 ?? Number.NaN },
+  ],
+}
 
 /** Figure 1: from an event's POST to its arrival at a sink, kept on disk on the way. */
 export const endToEnd: Figure = {
   name: 'end-to-end',
   title: 'end to end, durable, accepted over HTTP → delivered to a loopback sink, against a no-store forwarder',
+  versus,
   async measure(bench) {
-    const posthorn = await Posthorn.start(bench.rig, { folder: bench.rig.tempDir() })
-    await posthorn.createEndpoint({ url: bench.sink.url, types: ['bench.event'], concurrency: connections })
+    const posthorn = await start(bench, 'posthorn', root)
     const forwarder = await bench.rig.baseline('forwarder', bench.sink.url)
-    const pairs = await interleaved(bench, [posthorn, forwarder], bench.quick ? 2 : 5, {
-      events: bench.quick ? 5_000 : 20_000,
-      connections,
-      loop: closedLoop,
-      delivered: true,
-    })
+    const pairs = await interleaved(bench, [posthorn, forwarder], bench.quick ? 2 : 5, load(bench))
     const ratio = spreadOf(ratios(pairs, (trial) => trial.perCpuS))
     return {
       ...comparison(pairs),

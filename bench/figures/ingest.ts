@@ -1,23 +1,44 @@
-import { closedLoop, type Figure, interleaved, ratios } from '../bench.ts'
+import type { Versus } from '../against.ts'
+import { type Bench, closedLoop, type Figure, interleaved, ratios, type TrialOptions, trial } from '../bench.ts'
 import { comparison } from '../comparison.ts'
 import { Posthorn } from '../posthorn.ts'
+import { root } from '../rig.ts'
 import { spreadOf } from '../statistics.ts'
+
+function load({ quick }: Bench): TrialOptions {
+  return { events: quick ? 5_000 : 20_000, connections: 64, loop: closedLoop, delivered: false }
+}
+
+async function start({ rig, sink }: Bench, title: string, checkout: string): Promise<Posthorn> {
+  const posthorn = await Posthorn.start(rig, { folder: rig.tempDir(), title, checkout })
+  const types = ['bench.event']
+  await posthorn.pauseEndpoint(await posthorn.createEndpoint({ url: sink.url, types, concurrency: 64 }))
+  return posthorn
+}
+
+const versus: Versus = {
+  prepare:
+    async (bench, { title, root }) =>
+    () =>
+      start(bench, title, root),
+  warmUp: (bench, server) => trial(bench, server, load(bench)),
+  run: (bench, server) => trial(bench, server, load(bench)),
+  measures: [
+    { what: 'events per CPU second', better: 'more', of: ({ perCpuS }) => perCpuS },
+    { what: 'events per second', better: 'more', of: ({ perWallS }) => perWallS },
+    { what: 'acknowledgement p99', better: 'less', of: ({ ackMs }) => ackMs.p99 },
+  ],
+}
 
 /** Figure 2: ingest alone. The endpoint that matches is paused, so that an event and a delivery are kept for each 202. */
 export const ingest: Figure = {
   name: 'ingest',
   title: 'ingest alone, event and one delivery kept, against a no-op node:http server',
+  versus,
   async measure(bench) {
-    const posthorn = await Posthorn.start(bench.rig, { folder: bench.rig.tempDir() })
-    const types = ['bench.event']
-    await posthorn.pauseEndpoint(await posthorn.createEndpoint({ url: bench.sink.url, types, concurrency: 64 }))
+    const posthorn = await start(bench, 'posthorn', root)
     const noop = await bench.rig.baseline('noop', bench.sink.url)
-    const pairs = await interleaved(bench, [posthorn, noop], bench.quick ? 2 : 7, {
-      events: bench.quick ? 5_000 : 20_000,
-      connections: 64,
-      loop: closedLoop,
-      delivered: false,
-    })
+    const pairs = await interleaved(bench, [posthorn, noop], bench.quick ? 2 : 7, load(bench))
     const ratio = spreadOf(ratios(pairs, (trial) => trial.perCpuS))
     return {
       ...comparison(pairs),

@@ -12,6 +12,7 @@ import {
   textOf,
   withFormat,
 } from './output.ts'
+import { probeText } from './status-screen.ts'
 import type { Colour, Terminal } from './terminal.ts'
 
 export function addBreakers(program: Command, terminal: Terminal): void {
@@ -42,12 +43,20 @@ function columns(terminal: Terminal): readonly Column[] {
   return [
     { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
     { title: 'STATE', show: ({ state }) => textOf(state), colour: stateColour },
-    { title: 'UNTIL', show: ({ until }) => instantText(terminal, until) },
     { title: 'FAILURES', show: ({ failures }) => textOf(failures) },
+    { title: 'WAITING', show: ({ waiting }) => textOf(waiting) },
+    { title: 'NEXT PROBE', show: (item) => (item.state === 'closed' ? '-' : probeText(item, Date.now())) },
+    { title: 'LAST ERROR', show: (item) => (isFailing(item) ? textOf(item.lastError) : '-') },
+    { title: 'TARGET', show: ({ target }) => textOf(target) },
     { title: 'HELD UNTIL', show: ({ heldUntil }) => instantText(terminal, heldUntil) },
     { title: 'FAILING SINCE', show: ({ failingSince }) => instantText(terminal, failingSince) },
     { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
   ]
+}
+
+/** The error of an endpoint that is well again is old news. */
+function isFailing({ state, failingSince }: Row): boolean {
+  return state !== 'closed' || typeof failingSince === 'string'
 }
 
 function stateColour({ state }: Row): Colour | null {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { withoutCredentials } from '../core/url-credentials.ts'
 import type { ClientSettings } from '../server/client.ts'
 import { isRow } from './answers.ts'
 import { UsageError } from './failure.ts'
@@ -12,7 +13,9 @@ export function clientSettings(env: Env): ClientSettings {
   const url = env.POSTHORN_URL || file.url || urlDefault
   const parsed = URL.parse(url)
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
-    throw new UsageError(`${env.POSTHORN_URL ? 'POSTHORN_URL' : 'url in the file'} is not an http(s) address: ${url}`)
+    throw new UsageError(
+      `${env.POSTHORN_URL ? 'POSTHORN_URL' : 'url in the file'} is not an http(s) address: ${withoutCredentials(url)}`,
+    )
   }
   const apiKey = env.POSTHORN_API_KEY || file.apiKey || null
   if (apiKey !== null && !/^[\x21-\x7e]+$/.test(apiKey)) {

@@ -15,6 +15,7 @@ import {
   fieldsOf,
   instantText,
   printItem,
+  type Row,
   statusColour,
   textOf,
   withFormat,
@@ -49,10 +50,24 @@ export function deliveryColumns(terminal: Terminal): readonly Column[] {
     { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
     { title: 'ATTEMPTS', show: ({ attempts }) => textOf(attempts) },
     { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
-    { title: 'RETRY', show: (item) => (item.status === 'pending' ? instantText(terminal, item.retryAfter) : '-') },
+    { title: 'WAITS FOR', show: (item) => waitText(terminal, item) },
     { title: 'REASON', show: ({ reason }) => textOf(reason) },
-    { title: 'LAST ERROR', show: ({ lastError }) => textOf(lastError) },
+    { title: 'LAST ERROR', show: errorText },
   ]
+}
+
+/** What it waits for and until when; never an instant that is over. */
+function waitText(terminal: Terminal, { status, waitsFor, waitsUntil }: Row): string {
+  if (status !== 'pending') return '-'
+  if (typeof waitsFor !== 'string') return 'its turn'
+  const isAhead = typeof waitsUntil === 'string' && Date.parse(waitsUntil) > Date.now()
+  return isAhead ? `${waitsFor} ${instantText(terminal, waitsUntil)}` : waitsFor
+}
+
+/** What never had a try of its own waits because of the endpoint's error. */
+function errorText({ lastError, endpointError }: Row): string {
+  if (typeof lastError === 'string' || typeof endpointError !== 'string') return textOf(lastError)
+  return `endpoint: ${endpointError}`
 }
 
 async function listDeliveries(terminal: Terminal, options: Listing): Promise<void> {
@@ -66,7 +81,7 @@ async function listDeliveries(terminal: Terminal, options: Listing): Promise<voi
   })
 }
 
-const waitWords: Readonly<Record<string, string>> = {
+export const waitWords: Readonly<Record<string, string>> = {
   all_paused: 'all delivery is paused; posthorn dispatch resume ends that',
   paused: 'its endpoint is paused; posthorn endpoints resume ends that',
   disabled: 'its endpoint is disabled; posthorn endpoints resume ends that',
@@ -94,7 +109,8 @@ export function addShow(parent: Command, terminal: Terminal, about: string): voi
 async function showDelivery(terminal: Terminal, id: string, format: Format, full: boolean): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   const delivery = rowOf(await client.get(`/v1/deliveries/${encodeURIComponent(id)}`))
-  const fields = fieldsOf(delivery, ['attemptLog', 'request']).map(([name, text]): Field => {
+  const leaveOut = ['attemptLog', 'request', ...oldNews(delivery)]
+  const fields = fieldsOf(delivery, leaveOut).map(([name, text]): Field => {
     return name === 'waitsFor' ? [name, waitWords[text] ?? text] : [name, text]
   })
   printItem(terminal, format, delivery, fields)
@@ -103,6 +119,11 @@ async function showDelivery(terminal: Terminal, id: string, format: Format, full
   if (attempts.length === 0) terminal.say('no attempt yet')
   await printSent(terminal, client, delivery, full)
   for (const attempt of attempts) printAttempt(terminal, attempt)
+}
+
+/** The date of a backoff that is over says nothing about the next try; `waitsFor` does. */
+function oldNews({ retryAfter }: Row): readonly string[] {
+  return typeof retryAfter === 'string' && Date.parse(retryAfter) <= Date.now() ? ['retryAfter'] : []
 }
 
 async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Promise<void> {

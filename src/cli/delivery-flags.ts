@@ -9,6 +9,7 @@ export type DeliveryFlags = Readonly<{
   statusClass?: readonly string[]
   endpoint?: string
   event?: string
+  replay?: string
   key?: string
   type?: string
   tenant?: string
@@ -26,6 +27,7 @@ export function withDeliveryFlags(command: Command, statuses: readonly DeliveryS
     .addOption(several('--status-class <class>', 'only where the last attempt was answered like this', statusClasses))
     .option('--endpoint <id>', 'only to this endpoint')
     .option('--event <id>', 'only of this event')
+    .option('--replay <id>', 'only those that this replay requeued last')
     .option('--key <key>', 'only of events with this key')
     .option('--type <type>', 'only of events of this type, or pattern like order.*')
     .option('--tenant <name>', 'only of this tenant')
@@ -41,9 +43,9 @@ export function withIds(command: Command): Command {
 
 /** The filter that the flags stand for; what was not said is no condition. */
 export function filterOf(flags: DeliveryFlags): Record<string, unknown> {
-  const { status, statusClass, endpoint, event, key, type, tenant, reason, error } = flags
+  const { status, statusClass, endpoint, event, replay, key, type, tenant, reason, error } = flags
   const { since: from, until: to, ids } = flags
-  const fields = { status, statusClass, endpoint, event, key, type, tenant, reason, error, from, to, ids }
+  const fields = { status, statusClass, endpoint, event, replay, key, type, tenant, reason, error, from, to, ids }
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 

@@ -37,11 +37,7 @@ export function addDlq(program: Command, terminal: Terminal): void {
     .command('replay')
     .description('bring dead letters back: a job that goes on by itself, see posthorn replays')
   withFormat(withJobFlags(withIds(withDeliveryFlags(replay, deadStatuses)))).action((flags: DeliveryFlags & JobFlags) =>
-    startReplay(
-      terminal,
-      { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter', endpoint: flags.endpoint },
-      flags,
-    ),
+    startReplay(terminal, { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter' }, flags),
   )
 
   const discard = dlq
@@ -60,7 +56,7 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
   const query = queryOf(options)
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
-    const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'RETRY')
+    const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'WAITS FOR')
     await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, whenEmpty })
     return
   }

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net'
 import type { Check } from '../app.ts'
 import type { Config } from '../config.ts'
+import { withoutCredentials } from '../core/url-credentials.ts'
 import type { ClientSettings } from '../server/client.ts'
 import { isRow } from './answers.ts'
 
@@ -32,22 +33,32 @@ export async function checkServer({ url, apiKey }: ClientSettings, version: stri
   const health = await ask(`${url}/healthz`, null)
   if (health === null) {
     const advice = 'start it with `posthorn start`, or set POSTHORN_URL to where it is'
-    const check: Check = { check: 'server', status: 'warn', found: `nothing answers at ${url}`, advice }
+    const check: Check = {
+      check: 'server',
+      status: 'warn',
+      found: `nothing answers at ${withoutCredentials(url)}`,
+      advice,
+    }
     return { isUp: false, dateAt: null, checks: [check] }
   }
   const { date, body } = health
   const dateAt = date === null ? null : Date.parse(date)
   if (body?.status !== 'ok') {
-    const found = `what answers at ${url} is no Posthorn`
+    const found = `what answers at ${withoutCredentials(url)} is no Posthorn`
     const advice = 'set POSTHORN_URL to where Posthorn is'
     return { isUp: false, dateAt, checks: [{ check: 'server', status: 'fail', found, advice }] }
   }
-  const checks = [versionCheck(url, String(body.version), version), await readyCheck(url), await keyCheck(url, apiKey)]
+  const checks = [
+    versionCheck(url, String(body.version), version),
+    await readyCheck(url),
+    await keyCheck(url, apiKey),
+    await deliveryCheck(url, apiKey),
+  ]
   return { isUp: true, dateAt, checks }
 }
 
 function versionCheck(url: string, theirs: string, ours: string): Check {
-  const found = `Posthorn ${theirs} answers at ${url}`
+  const found = `Posthorn ${theirs} answers at ${withoutCredentials(url)}`
   if (theirs === ours) return { check: 'server', status: 'ok', found, advice: null }
   return { check: 'server', status: 'warn', found, advice: `this command is version ${ours}: bring both to the same` }
 }
@@ -77,6 +88,36 @@ async function keyCheck(url: string, apiKey: string | null): Promise<Check> {
   }
   const found = apiKey === null ? 'none is needed on this machine' : 'the server knows it'
   return { check, status: 'ok', found, advice: null }
+}
+
+/** How delivery itself is: a server can be set up well and bring nothing to anybody. */
+async function deliveryCheck(url: string, apiKey: string | null): Promise<Check> {
+  const check = 'delivery'
+  const answer = await ask(`${url}/v1/status?limit=1`, apiKey)
+  if (answer?.status !== 200 || answer.body === null) {
+    const found = `the server did not tell its status${answer === null ? '' : ` (${answer.status})`}`
+    return {
+      check,
+      status: 'warn',
+      found,
+      advice: 'use a key with the role read or admin, and a server of this version',
+    }
+  }
+  const { state, hints, problems } = answer.body
+  const found = deliveryText(answer.body)
+  if (state === 'ok') return { check, status: 'ok', found, advice: null }
+  const [hint] = Array.isArray(hints) ? hints : []
+  const sentences = Array.isArray(problems) ? problems.map((problem) => `${problem} `).join('') : ''
+  const advice = `${sentences}posthorn status shows more; begin with: ${hint}`
+  return { check, status: state === 'trouble' ? 'fail' : 'warn', found, advice }
+}
+
+function deliveryText({ attention, attentionMore, waiting, deadLetters, state }: Asked['body'] & object): string {
+  const endpoints = (Array.isArray(attention) ? attention.length : 0) + Number(attentionMore)
+  const waits = isRow(waiting) && typeof waiting.count === 'number' ? waiting.count.toLocaleString('en') : 'unknown'
+  const dead = isRow(deadLetters) ? Number(deadLetters.last24h).toLocaleString('en') : 'unknown'
+  const who = endpoints === 0 ? 'no endpoint needs attention' : `endpoints that need attention: ${endpoints}`
+  return `${state}; ${who}; waiting: ${waits}; dead letters in 24 h: ${dead}`
 }
 
 type Asked = Readonly<{ status: number; date: string | null; body: Readonly<Record<string, unknown>> | null }>

@@ -17,8 +17,11 @@ const columns: readonly Column[] = []
 export function addDoctor(program: Command, terminal: Terminal): void {
   const doctor = program
     .command('doctor')
-    .description('look at clock, disk, files, ports, configuration and server, and say what to do')
-    .addHelpText('after', '\nChanges nothing. Exit code 1 when a check failed; a warning is no failure.')
+    .description('look at clock, disk, files, ports, configuration, server and delivery, and say what to do')
+    .addHelpText(
+      'after',
+      '\nChanges nothing. Exit code 1 when a check failed, deliveries in trouble included; a warning is no failure.',
+    )
   withFormat(withConfigFlags(doctor)).action((options: DoctorOptions) => examine(options, terminal))
 }
 
@@ -30,7 +33,7 @@ async function examine({ output, ...flags }: DoctorOptions, terminal: Terminal):
     if (printer === null) for (const check of checks) print(terminal, check)
     else printer.add(checks)
   }
-  const { checkDatabase, version } = await import('../app.ts')
+  const { checkDatabase, checkStoredDelivery, version } = await import('../app.ts')
   tell([checkVersions(version)])
   const config = await checkConfig(flags as ConfigFlags, terminal, tell)
   const server = await checkServer(serverMeant(config, terminal), version)
@@ -38,6 +41,7 @@ async function examine({ output, ...flags }: DoctorOptions, terminal: Terminal):
   if (config !== null) {
     tell(await checkDatabase(config))
     tell(await checkPorts(config, server.isUp))
+    if (!server.isUp) tell(checkStoredDelivery(config))
   }
   tell(server.checks)
   printer?.end('')

@@ -181,7 +181,7 @@ function addRecover(endpoints: Command, { terminal }: Deps): void {
     (id: string, flags: JobFlags & { since: string; until?: string; only: string }) => {
       const { since, until, only } = flags
       const body = { since, ...(until !== undefined && { until }), only }
-      return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery', endpoint: id }, flags)
+      return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery' }, flags)
     },
   )
 }

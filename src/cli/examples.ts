@@ -7,6 +7,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'posthorn start --database sqlite:./data/shop.db --port 4801 --log-level debug',
     'posthorn start --config ./posthorn.json',
   ],
+  status: ['posthorn status', 'posthorn status --watch', 'posthorn status --tenant acme -o json'],
   send: [
     `posthorn send order.created '{"id":1}' --key order-1 --wait`,
     'jq -c . order.json | posthorn send order.created -',

@@ -1,7 +1,7 @@
 import { PosthornError } from '../core/errors.ts'
 import { ApiProblem, Unreachable } from '../server/client.ts'
 
-export const exitCodes = { ok: 0, failed: 1, usage: 2, shutOut: 3 } as const
+export const exitCodes = { ok: 0, failed: 1, usage: 2, shutOut: 3, undecided: 4 } as const
 
 /** The command was called in a wrong way; nothing was done. */
 export class UsageError extends Error {
@@ -11,6 +11,11 @@ export class UsageError extends Error {
 /** The command did its work and the result is not what was asked for. */
 export class CommandFailed extends Error {
   override readonly name = 'CommandFailed'
+}
+
+/** Nothing went wrong so far, but it is not known yet whether the result is what was asked for. */
+export class Undecided extends Error {
+  override readonly name = 'Undecided'
 }
 
 /** The edge has sent this hub away for good. Who starts it anew must not do so: two hubs would throw each other out. */
@@ -28,8 +33,12 @@ export function describeFailure(error: unknown): Failure {
     return { lines: [`unexpected error: ${text}`], exitCode: exitCodes.failed, isExpected: false }
   }
   const isUsage = error instanceof UsageError || (error instanceof PosthornError && error.code === 'config_invalid')
-  const failed = error instanceof ShutOut ? exitCodes.shutOut : exitCodes.failed
-  return { lines, exitCode: isUsage ? exitCodes.usage : failed, isExpected: true }
+  return { lines, exitCode: isUsage ? exitCodes.usage : codeOf(error), isExpected: true }
+}
+
+function codeOf(error: unknown): number {
+  if (error instanceof ShutOut) return exitCodes.shutOut
+  return error instanceof Undecided ? exitCodes.undecided : exitCodes.failed
 }
 
 function linesOf(error: unknown): readonly string[] | null {
@@ -37,7 +46,7 @@ function linesOf(error: unknown): readonly string[] | null {
   if (error instanceof PosthornError || error instanceof UsageError || error instanceof CommandFailed) {
     return error.message.split('\n')
   }
-  if (error instanceof Unreachable || error instanceof ShutOut) return [error.message]
+  if (error instanceof Unreachable || error instanceof ShutOut || error instanceof Undecided) return [error.message]
   return systemErrorLines(error)
 }
 

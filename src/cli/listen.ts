@@ -36,8 +36,8 @@ export function addListen(program: Command, terminal: Terminal): void {
 async function runListen(flags: ListenFlags, terminal: Terminal): Promise<void> {
   const wrongTarget = routeTargetProblem(flags.forward)
   if (wrongTarget !== null) throw new UsageError(`--forward ${wrongTarget}`)
-  // A terminal that is closed says so with SIGHUP: what was set up has to go then too.
-  const signalled = untilStopped(terminal, ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  terminal.neverWait()
+  const signalled = untilStopped(terminal)
   const unread = new Promise<'SIGPIPE'>((resolve) => terminal.onUnread(() => resolve('SIGPIPE')))
   const stopped = Promise.race([signalled, unread])
   const client = new ApiClient(clientSettings(terminal.env))

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { harmless } from '../core/harmless.ts'
 import { type Cell, Table } from './table.ts'
 import { type Colour, printable, type Terminal } from './terminal.ts'
 
@@ -51,7 +52,7 @@ export class ListPrinter {
         return
       case 'json':
         items.forEach((item, index) => {
-          this.#terminal.write(`${isFirst && index === 0 ? '[\n' : ',\n'}  ${JSON.stringify(item)}`)
+          this.#terminal.write(`${isFirst && index === 0 ? '[\n' : ',\n'}  ${harmless(JSON.stringify(item))}`)
         })
     }
   }
@@ -131,7 +132,6 @@ function relative(aheadMs: number): string {
 export function statusColour(item: Row): Colour | null {
   switch (item.status) {
     case 'delivered':
-    case 'finished':
     case 'active':
       return 'green'
     case 'failed':
@@ -142,7 +142,10 @@ export function statusColour(item: Row): Colour | null {
     case 'processing':
     case 'running':
     case 'paused':
+    case 'finished':
       return 'yellow'
+    case 'settled':
+      return Number(item.failedAgain) > 0 ? 'red' : 'green'
   }
   return null
 }

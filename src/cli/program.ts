@@ -22,6 +22,7 @@ import { addSimulate } from './simulate.ts'
 import { addSink } from './sink.ts'
 import { addSources } from './sources.ts'
 import { addStart } from './start.ts'
+import { addStatus } from './status.ts'
 import { addTail } from './tail.ts'
 import { printable, type Terminal } from './terminal.ts'
 import { addUpkeep } from './upkeep.ts'
@@ -36,6 +37,7 @@ Both can stand in a file as "url" and "apiKey", named by --config or POSTHORN_CO
 Data goes to stdout, messages go to stderr.
 Exit codes: 0 it worked · 1 it failed · 2 wrong usage or configuration
             3 the edge has shut this hub out for good (posthorn relay)
+            4 not known yet, some deliveries are still waiting (--follow)
 
 Try:
   posthorn start --allow-private 127.0.0.1/32
@@ -89,6 +91,7 @@ export function buildProgram(terminal: Terminal): Command {
     .addHelpText('after', afterHelp)
   for (const add of [
     addStart,
+    addStatus,
     addSend,
     addEndpoints,
     addSources,

@@ -43,6 +43,7 @@ function several(text: string, previous: readonly string[] = []): readonly strin
 async function runHub(flags: HubFlags, terminal: Terminal): Promise<void> {
   const { hubFrom } = await import('./hub-flags.ts')
   const { log: logSettings, ca, concurrency, ...settings } = hubFrom(flags, terminal.env)
+  terminal.neverWait()
   // Listening for signals begins before the hub does: a stop that comes early is kept until it can be obeyed.
   const stopped = untilStopped(terminal)
   const [{ openHub }, { openLog }] = await Promise.all([import('../hub/hub.ts'), import('../log.ts')])

@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { replayStatuses } from '../core/replay.ts'
 import { ApiClient } from '../server/client.ts'
@@ -20,7 +19,7 @@ import {
   textOf,
   withFormat,
 } from './output.ts'
-import { openProgress } from './progress.ts'
+import { type FollowUntil, followCodes, followOption, followReplay, progressOf } from './replay-follow.ts'
 import type { Terminal } from './terminal.ts'
 
 /** How a job is started, whatever it brings back. */
@@ -29,14 +28,11 @@ export type JobFlags = Readonly<{
   note?: string
   dryRun?: boolean
   yes?: boolean
-  follow?: boolean
+  follow?: FollowUntil
   output: Format
 }>
 
-/** `endpoint`: the one that it is about; undefined: it may be about all. */
-type Job = Readonly<{ path: string; body: Row; what: string; endpoint: string | undefined }>
-
-const lookEveryMs = 250
+type Job = Readonly<{ path: string; body: Row; what: string }>
 
 export function addReplays(program: Command, terminal: Terminal): void {
   const replays = program.command('replays').description('see and steer the jobs that bring dead letters back')
@@ -55,10 +51,11 @@ export function addReplays(program: Command, terminal: Terminal): void {
     .command('show')
     .description('show a replay and how far it has come')
     .argument('<id>', 'rpl_…')
-    .option('--follow', 'wait for its end and show the progress')
-  withFormat(show).action(async (id: string, { output, follow }: { output: Format; follow?: boolean }) => {
+    .addOption(followOption())
+    .addHelpText('after', followCodes)
+  withFormat(show).action(async (id: string, { output, follow }: { output: Format; follow?: FollowUntil }) => {
     const replay = rowOf(await clientOf(terminal).get(pathOf(id)))
-    if (follow) await followReplay(terminal, replay, output)
+    if (follow !== undefined) await followReplay(terminal, replay, { until: follow, format: output })
     else printItem(terminal, output, replay)
   })
 
@@ -83,12 +80,13 @@ export function withJobFlags(command: Command): Command {
     .option('--note <text>', 'why, for those who look at it later')
     .option('--dry-run', 'only say what would be brought back')
     .option('--yes', 'do not ask')
-    .option('--follow', 'wait for its end and show the progress')
+    .addOption(followOption())
+    .addHelpText('after', followCodes)
 }
 
 /** Says what would come back, asks, starts the job, and follows it if that is wanted. */
 export async function startReplay(terminal: Terminal, job: Job, flags: JobFlags): Promise<void> {
-  const { path, body, what, endpoint } = job
+  const { path, body, what } = job
   const client = clientOf(terminal)
   const preview = rowOf(await client.post(path, { ...body, dryRun: true }))
   if (flags.dryRun) return printPreview(terminal, flags.output, preview, what, 'would be brought back')
@@ -100,27 +98,37 @@ export async function startReplay(terminal: Terminal, job: Job, flags: JobFlags)
   }
   const { rate, note } = flags
   const wish = { ...body, ...(rate !== undefined && { rate }), ...(note !== undefined && { note }) }
-  // Before there is a job: whatever goes wrong here, no id of one is lost.
-  await tellOfBreakers(terminal, endpoint)
+  tellOfBlocked(terminal, rowsOf(preview.blocked))
   const replay = rowOf(await client.post(path, wish))
-  if (flags.follow) return followReplay(terminal, replay, flags.output)
+  if (flags.follow !== undefined) {
+    return followReplay(terminal, replay, { until: flags.follow, format: flags.output })
+  }
   if (flags.output !== 'table') return printItem(terminal, flags.output, replay)
   terminal.print(textOf(replay.id))
   terminal.say(`see posthorn replays show ${textOf(replay.id)} --follow`)
 }
 
-/** What is brought back to an endpoint that is taken to be down waits there, which nobody expects who has just mended it. */
-async function tellOfBreakers(terminal: Terminal, endpoint: string | undefined): Promise<void> {
-  const open = rowsOf(rowOf(await clientOf(terminal).get('/v1/breakers?state=open')).items)
-  const [first, ...others] = open
-    .map(({ endpointId }) => textOf(endpointId))
-    .filter((id) => endpoint === undefined || id === endpoint)
-  if (first === undefined) return
-  const which =
-    others.length === 0 ? `the breaker of ${first} is` : `the breakers of ${others.length + 1} endpoints are`
+/** What is requeued to an endpoint that takes nothing now waits there, which is a surprise after a repair. */
+function tellOfBlocked(terminal: Terminal, blocked: readonly Row[]): void {
+  const at = (...whys: readonly string[]) =>
+    blocked.filter(({ why }) => whys.includes(textOf(why))).map(({ endpointId }) => textOf(endpointId))
+  const [open, ...others] = at('breaker_open')
+  if (open !== undefined) {
+    const which = others.length === 0 ? `the breaker of ${open} is` : `the breakers of ${listed([open, ...others])} are`
+    terminal.say(
+      `${which} open: what is brought back there waits for the next probe; posthorn breakers reset ${open} lets it go now`,
+    )
+  }
+  const off = at('paused', 'disabled')
+  if (off.length === 0) return
+  const which = off.length === 1 ? `${off[0]} is` : `${listed(off)} are`
   terminal.say(
-    `${which} open: what is brought back there waits for the next probe; posthorn breakers reset ${first} lets it go now`,
+    `${which} paused or disabled: what is brought back there waits; posthorn endpoints resume ${off[0]} lets it go`,
   )
+}
+
+function listed(ids: readonly string[]): string {
+  return ids.length > 3 ? counted(ids.length, 'endpoint') : ids.join(', ')
 }
 
 /** What a dry run found: how many go to stderr, a few of them to stdout. */
@@ -136,42 +144,19 @@ export function printPreview(terminal: Terminal, format: Format, preview: Row, w
   terminal.say(`${counted(Number(preview.matched), what)} ${fate}${some}`)
 }
 
-/** A bar on a terminal, now and then a line in a pipe; ends when the job does not go on by itself any more. */
-async function followReplay(terminal: Terminal, started: Row, format: Format): Promise<void> {
-  const client = clientOf(terminal)
-  const id = textOf(started.id)
-  const progress = openProgress(terminal, { label: 'brought back:', total: Number(started.matched) })
-  let replay = started
-  try {
-    while (replay.status === 'running') {
-      const failed = Number(replay.failed)
-      progress.update(Number(replay.replayed) + failed, failed > 0 ? `${failed} failed` : '')
-      await wait(lookEveryMs)
-      replay = rowOf(await client.get(pathOf(id)))
-    }
-  } finally {
-    progress.end()
-  }
-  if (format !== 'table') printItem(terminal, format, replay)
-  else terminal.say(`${id} is ${textOf(replay.status)}: ${progressOf(replay)}`)
-  if (replay.status !== 'finished') throw new CommandFailed(`${id} has not come to its end`)
-}
-
 function columns(terminal: Terminal): readonly Column[] {
   return [
     { title: 'ID', show: ({ id }) => textOf(id) },
     { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-    { title: 'PROGRESS', show: progressOf },
+    { title: 'REQUEUED', show: ({ requeued, matched }) => `${textOf(requeued)} of ${textOf(matched)}` },
+    { title: 'DELIVERED', show: ({ delivered }) => textOf(delivered) },
+    { title: 'FAILED AGAIN', show: ({ failedAgain }) => textOf(failedAgain) },
+    { title: 'WAITING', show: ({ waiting }) => textOf(waiting) },
     { title: 'RATE', show: ({ rate }) => textOf(rate) },
     { title: 'CREATED', show: ({ createdAt }) => instantText(terminal, createdAt) },
     { title: 'BY', show: ({ by }) => textOf(by) },
     { title: 'NOTE', show: ({ note }) => textOf(note) },
   ]
-}
-
-function progressOf({ replayed, failed, matched }: Row): string {
-  const lost = Number(failed) > 0 ? `, ${textOf(failed)} failed` : ''
-  return `${textOf(replayed)} of ${textOf(matched)}${lost}`
 }
 
 function rate(text: string): number {

@@ -37,6 +37,7 @@ export function addSink(program: Command, terminal: Terminal): void {
 }
 
 async function runSink(flags: SinkFlags, terminal: Terminal): Promise<void> {
+  terminal.neverWait()
   const stopped = untilStopped(terminal)
   let count = 0
   const { openSink } = await import('./open-sink.ts')

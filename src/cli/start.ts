@@ -22,6 +22,7 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   if (watch && config.handlers === null) {
     throw new UsageError('--watch needs --handlers: there is nothing else that it could load again.')
   }
+  terminal.neverWait()
   // Listening for signals begins before the server does: a stop that comes early is kept until it can be obeyed.
   const stopped = untilStopped(terminal)
   const { openApp } = await import('../app.ts')

@@ -5,6 +5,7 @@ import { isRow } from './answers.ts'
 import { words } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { counted, type Row, statusColour, textOf } from './output.ts'
+import { progressOf } from './replay-follow.ts'
 import { untilStopped } from './signals.ts'
 import { printable, type Terminal } from './terminal.ts'
 
@@ -45,7 +46,7 @@ async function follow(client: ApiClient, flags: TailFlags, terminal: Terminal, s
     try {
       const query = { type: flags.type?.join(','), endpoint: flags.endpoint, kinds: flags.kinds?.join(',') }
       for await (const line of client.lines('/v1/stream', query, signal)) {
-        if (!hasListened) terminal.say(`listening to ${client.url} (Ctrl-C ends it)`)
+        if (!hasListened) terminal.say(`listening to ${client.shownUrl} (Ctrl-C ends it)`)
         hasListened = true
         waitMs = firstWaitMs
         if (line.startsWith('data: ')) printNotice(terminal, flags, line.slice('data: '.length))
@@ -56,7 +57,7 @@ async function follow(client: ApiClient, flags: TailFlags, terminal: Terminal, s
       if (!hasListened || isRefused || !(error instanceof ApiProblem || error instanceof Unreachable)) throw error
     }
     if (signal.aborted) return
-    terminal.say(`the line to ${client.url} broke; trying again`)
+    terminal.say(`the line to ${client.shownUrl} broke; trying again`)
     await sleep(waitMs, undefined, { signal }).catch(() => {})
   }
 }
@@ -102,7 +103,7 @@ function wordsOf(terminal: Terminal, notice: Row): readonly string[] {
     case 'lane.stuck':
       return [...say('endpointId', 'deliveryId', 'lane'), `for ${textOf(notice.sinceMs)} ms`]
     case 'replay.changed':
-      return [...say('replayId', 'status'), `${textOf(notice.replayed)} of ${textOf(notice.matched)}`]
+      return [...say('replayId', 'status'), progressOf(notice)]
     case 'dropped':
       return [terminal.paint('yellow', `${textOf(notice.dropped)} were not read fast enough and are left out`)]
     default:

@@ -1,11 +1,18 @@
 import { createInterface } from 'node:readline/promises'
 import type { Readable, Writable } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import { styleText } from 'node:util'
+import { harmless } from '../core/harmless.ts'
+import { neverBlock, unreadBytesMax } from '../stdio.ts'
+
+export { printable } from '../core/harmless.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 export type Colour = 'green' | 'red' | 'yellow' | 'dim' | 'bold'
 
 const columnsDefault = 80
+/** How long the end of what serves others waits for who reads here. */
+const flushMsMax = 1_000
 /** What a shell reports for a program that wrote into a closed pipe. */
 const brokenPipeExitCode = 141
 
@@ -23,7 +30,7 @@ export type Terminal = Readonly<{
   isLive: boolean
   /** One line of data. */
   print: (line: string) => void
-  /** Data, byte by byte. */
+  /** Data, byte by byte, but for bytes that go to a terminal, which must not obey them. A text is ours. */
   write: (bytes: Uint8Array | string) => void
   /** One message. */
   say: (line: string) => void
@@ -39,6 +46,11 @@ export type Terminal = Readonly<{
   onKey: (listener: (key: string) => void) => (() => void) | null
   /** Calls back when nobody reads stdout any more, for who has something to put away first; else that is the end. */
   onUnread: (listener: () => void) => void
+  /**
+   * For what serves others: from now on nothing waits for who reads here. What a stalled reader leaves is dropped and
+   * counted, and the end does not wait for it for long.
+   */
+  neverWait: () => void
   /** Resolves when everything has been handed to the operating system. */
   flush: () => Promise<void>
 }>
@@ -56,16 +68,22 @@ export function openTerminal(env: Env): Terminal {
   let hasLiveLine = false
   const rewrite = (line: string) => {
     hasLiveLine = line !== ''
-    stderr.write(`\r\u001b[K${line}`)
+    stderr.write(`\r\u001b[K${harmless(line)}`)
   }
   /** Data and messages share the screen with the live line: it has to go before they come. */
   const clearLine = () => {
     if (hasLiveLine) rewrite('')
   }
+  let waits = true
+  const drops = openDrops(stderr)
   const writeTo = (stream: Writable, bytes: Uint8Array | string) => {
+    if (!waits && drops(stream)) return
     clearLine()
     stream.write(bytes)
   }
+  // Much of what is printed comes from others, and a terminal would obey it.
+  const writeText = (stream: typeof stdout | typeof stderr, text: string) =>
+    writeTo(stream, stream.isTTY ? harmless(text) : text)
   return {
     env,
     stdin,
@@ -73,9 +91,13 @@ export function openTerminal(env: Env): Terminal {
     columns: () => (stdout.isTTY ? stdout.columns || columnsDefault : null),
     messageColumns: () => (stderr.isTTY ? stderr.columns || columnsDefault : null),
     isLive,
-    print: (line) => writeTo(stdout, `${line}\n`),
-    write: (bytes) => writeTo(stdout, bytes),
-    say: (line) => writeTo(stderr, `${line}\n`),
+    print: (line) => writeText(stdout, `${line}\n`),
+    write: (bytes) => {
+      if (typeof bytes === 'string') writeTo(stdout, bytes)
+      else if (stdout.isTTY) writeText(stdout, new TextDecoder().decode(bytes))
+      else writeTo(stdout, bytes)
+    },
+    say: (line) => writeText(stderr, `${line}\n`),
     rewrite,
     paint: (colour, text) => (env.NO_COLOR ? text : styleText(colour, text, { stream: stdout })),
     paintMessage: (colour, text) => (env.NO_COLOR ? text : styleText(colour, text, { stream: stderr })),
@@ -87,9 +109,31 @@ export function openTerminal(env: Env): Terminal {
     onUnread: (listener) => {
       whenUnread = listener
     },
-    flush: async () => {
-      await Promise.all([drained(stdout), drained(stderr)])
+    neverWait: () => {
+      waits = false
+      neverBlock(stdout)
+      neverBlock(stderr)
     },
+    flush: async () => {
+      const flushed = Promise.all([drained(stdout), drained(stderr)])
+      await (waits ? flushed : Promise.race([flushed, wait(flushMsMax)]))
+    },
+  }
+}
+
+/** Answers whether what is to be written is dropped, because nobody reads; how many were is said when somebody does. */
+function openDrops(stderr: Writable): (stream: Writable) => boolean {
+  let dropped = 0
+  return (stream) => {
+    if (stream.writableLength > unreadBytesMax) {
+      dropped += 1
+      return true
+    }
+    if (dropped > 0 && stderr.writableLength <= unreadBytesMax) {
+      stderr.write(`posthorn: ${dropped} lines were dropped because nothing read them\n`)
+      dropped = 0
+    }
+    return false
   }
 }
 
@@ -124,15 +168,4 @@ function onKey(listener: (key: string) => void): (() => void) | null {
 
 function drained(stream: Writable): Promise<void> {
   return new Promise((resolve) => void stream.write('', () => resolve()))
-}
-
-const unprintable = /\p{Cc}|[\u202a-\u202e\u2066-\u2069]/gu
-
-/** Text from outside may hold control sequences; a terminal must show them, not obey them. */
-export function printable(text: string): string {
-  return text.replace(unprintable, (char) => {
-    if (char === '\n') return '\\n'
-    if (char === '\t') return '\\t'
-    return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
 }

@@ -54,7 +54,7 @@ function reasonText(skipped: unknown): string | null {
     case 'just_started':
       return 'nothing was expired or deleted: the server has just started (POSTHORN_UPKEEP_AFTER says how long it waits)'
     case 'clocks_apart':
-      return "nothing was expired or deleted: the machine's clock was set by more than an hour since the server started; restart it when the clock is right"
+      return "nothing was expired or deleted: the machine's clock was set by more than an hour since the server started; upkeep goes on when it has been right for 10 minutes"
     case 'stopping':
       return 'not everything was done: the server was stopped'
     default:

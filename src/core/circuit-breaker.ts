@@ -14,10 +14,12 @@ import type { Outcome } from './outcome.ts'
 export type Breaker =
   /** `ramp`: tries allowed at once after it closed; grows by one per success. null: no limit. */
   | Readonly<{ state: 'closed'; failures: number; ramp: number | null }>
-  | Readonly<{ state: 'open'; openedAt: number; until: number }>
-  | Readonly<{ state: 'half_open'; openedAt: number; probeStartedAt: number }>
+  /** `failures`: in a row, those that opened it and the failed probes since. */
+  | Readonly<{ state: 'open'; failures: number; openedAt: number; until: number }>
+  | Readonly<{ state: 'half_open'; failures: number; openedAt: number; probeStartedAt: number }>
 
 export type BreakerState = Breaker['state']
+export const breakerStates: readonly BreakerState[] = ['closed', 'open', 'half_open']
 
 export type BreakerPolicy = Readonly<{
   threshold: number
@@ -53,7 +55,7 @@ export function allowance(breaker: Breaker, now: number): Allowance {
 export function probeStarted(breaker: Breaker, now: number): Breaker {
   switch (breaker.state) {
     case 'open':
-      return { state: 'half_open', openedAt: breaker.openedAt, probeStartedAt: now }
+      return { state: 'half_open', failures: breaker.failures, openedAt: breaker.openedAt, probeStartedAt: now }
     case 'closed':
     case 'half_open':
       return breaker
@@ -64,7 +66,7 @@ export function probeStarted(breaker: Breaker, now: number): Breaker {
 export function probeAbandoned(breaker: Breaker, now: number): Breaker {
   switch (breaker.state) {
     case 'half_open':
-      return { state: 'open', openedAt: breaker.openedAt, until: now }
+      return { state: 'open', failures: breaker.failures, openedAt: breaker.openedAt, until: now }
     case 'closed':
     case 'open':
       return breaker
@@ -106,11 +108,12 @@ export function revived(breaker: Breaker, policy: BreakerPolicy, now: number): B
     case 'open':
       return {
         state: 'open',
+        failures: breaker.failures,
         openedAt: Math.min(breaker.openedAt, now),
         until: Math.min(breaker.until, now + policy.cooldownMs),
       }
     case 'half_open':
-      return { state: 'open', openedAt: Math.min(breaker.openedAt, now), until: now }
+      return { state: 'open', failures: breaker.failures, openedAt: Math.min(breaker.openedAt, now), until: now }
   }
 }
 
@@ -142,12 +145,11 @@ function succeeded(breaker: Breaker): Breaker {
 }
 
 function failed(breaker: Breaker, probe: boolean, policy: BreakerPolicy, now: number): Breaker {
-  const opened: Breaker = { state: 'open', openedAt: now, until: now + policy.cooldownMs }
+  const failures = breaker.failures + 1
+  const opened: Breaker = { state: 'open', failures, openedAt: now, until: now + policy.cooldownMs }
   switch (breaker.state) {
-    case 'closed': {
-      const failures = breaker.failures + 1
+    case 'closed':
       return failures >= policy.threshold ? opened : { state: 'closed', failures, ramp: breaker.ramp }
-    }
     case 'open':
     case 'half_open':
       // Only the probe may lengthen the wait.

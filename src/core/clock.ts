@@ -15,3 +15,41 @@ const clocksApartMsMax = 3_600_000
 export function areApart(clock: Clock): boolean {
   return Math.abs(clock.wall() - clock.steady()) > clocksApartMsMax
 }
+
+/** A wall clock that was set is believed once it has gone side by side with the steady one for so long. */
+export const correctedMsMin = 10 * 60_000
+/** Side by side: apart by no more than this from what was seen before. */
+const driftMsMax = 60_000
+
+/** How far the wall clock is ahead of the steady one, and since when (steady time) it was seen to be. */
+export type Skew = Readonly<{ aheadMs: number; since: number }>
+
+/** What is seen now, after what was seen before. */
+export function skewAfter(before: Skew | null, clock: Clock): Skew {
+  const since = clock.steady()
+  const aheadMs = clock.wall() - since
+  return before !== null && Math.abs(aheadMs - before.aheadMs) <= driftMsMax ? before : { aheadMs, since }
+}
+
+/** Instants from `from` to `to` were taken by a clock that was behind by so much. */
+export type Correction = Readonly<{ from: number; to: number; byMs: number }>
+
+/** What ages are measured by. */
+export type Reckoning = Readonly<{ now: number; correction: Correction | null }>
+
+/**
+ * What ages are measured by; null while nobody can say. After the clock was set, that is the wall clock, once it has
+ * gone steadily for a while. What this process has written until then by the wrong time is taken for as much younger as
+ * the clock was behind: nothing goes too early, and some things later.
+ */
+export function reckoning(skew: Skew, clock: Clock, startedAt: number): Reckoning | null {
+  const [wall, steady] = [clock.wall(), clock.steady()]
+  if (!areApart(clock)) return { now: Math.min(wall, steady), correction: null }
+  if (steady - skew.since < correctedMsMin || wall < plausibleSince) return null
+  return { now: wall, correction: wall > steady ? { from: startedAt, to: steady, byMs: wall - steady } : null }
+}
+
+export function corrected(instant: number, correction: Correction | null): number {
+  if (correction === null || instant < correction.from || instant > correction.to) return instant
+  return instant + correction.byMs
+}

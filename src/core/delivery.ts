@@ -2,6 +2,7 @@ import type { Reason } from './outcome.ts'
 
 export const deliveryStatuses = ['pending', 'processing', 'delivered', 'failed', 'dead_letter'] as const
 export type DeliveryStatus = (typeof deliveryStatuses)[number]
+export const settledStatuses = ['delivered', 'failed', 'dead_letter'] as const satisfies readonly DeliveryStatus[]
 
 /** What every delivery has, whatever its status. */
 export type DeliveryFacts = Readonly<{
@@ -45,6 +46,8 @@ export type DeliveryFilter = Readonly<{
   statuses?: readonly DeliveryStatus[]
   endpointId?: string
   eventId?: string
+  /** The replay that requeued it last. */
+  replayId?: string
   /** The key of its event. */
   key?: string
   /** The type of its event, or a pattern of types (core/routing). */

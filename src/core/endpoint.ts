@@ -71,9 +71,15 @@ export type RelayEndpoint = EndpointRules & RelayTarget
 /** What people know it by: its description, else where it leads. */
 export function endpointName(endpoint: Endpoint): string {
   if (endpoint.description !== '') return endpoint.description
+  const host = endpoint.kind === 'http' ? /^[a-z]+:\/\/(?:[^/@]*@)?([^/?#]+)/i.exec(endpoint.url)?.[1] : undefined
+  return host ?? targetOf(endpoint)
+}
+
+/** Where it delivers to, in one text: a URL, the name of a handler, or relay/route. */
+export function targetOf(endpoint: Endpoint): string {
   switch (endpoint.kind) {
     case 'http':
-      return /^[a-z]+:\/\/(?:[^/@]*@)?([^/?#]+)/i.exec(endpoint.url)?.[1] ?? endpoint.url
+      return endpoint.url
     case 'handler':
       return endpoint.handler
     case 'relay':

@@ -37,8 +37,11 @@ const foldings: readonly (readonly [RegExp, string])[] = [
 /** Each pass leaves less to fold; cutting may bring something new to light, which the next one folds. */
 const passesMax = 8
 
+/** What is beyond this is never looked at. */
+const readLengthMax = foldedLengthMax * 5
+
 export function foldError(text: string): string {
-  let folded = text.slice(0, foldedLengthMax * 5)
+  let folded = text.slice(0, readLengthMax)
   for (let pass = 0; pass < passesMax; pass++) {
     const next = foldOnce(folded)
     if (next === folded) break
@@ -46,6 +49,29 @@ export function foldError(text: string): string {
   }
   return folded
 }
+
+/**
+ * Folds errors of the same shape once: a million that differ only in their numbers would take half a minute otherwise.
+ * Remembers at most `shapesMax`.
+ */
+export function foldingOnce(shapesMax: number): (error: string) => string {
+  const known = new Map<string, string>()
+  return (error) => {
+    const shape = shapeOf(error)
+    const folded = known.get(shape) ?? foldError(error)
+    if (known.size < shapesMax) known.set(shape, folded)
+    return folded
+  }
+}
+
+/**
+ * Errors of one shape fold alike. Every digit becomes a 1, because no folding asks which digit it is, with two exceptions
+ * that keep theirs: a status, and the 0 of `0x`. How many digits there are stays, because some foldings ask for that.
+ */
+function shapeOf(error: string): string {
+  return error.slice(0, readLengthMax).replace(otherDigits, (digits) => digits.replace(/\d(?!x$)/gi, '1'))
+}
+const otherDigits = /(?<!\bHTTP )(?<!\d)\d+x?/gi
 
 function foldOnce(text: string): string {
   let folded = text.trim()

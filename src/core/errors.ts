@@ -10,6 +10,7 @@ export const errorCodes = [
   'store_wrong_key',
   'config_invalid',
   'intake_full',
+  'loop_detected',
   'not_found',
   'conflict',
   'invalid',

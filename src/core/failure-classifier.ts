@@ -12,6 +12,8 @@ const errorLengthMax = 300
 
 /** The endpoint works, and asks for another time. */
 const askedForLater: ReadonlySet<number> = new Set([408, 425, 429])
+/** A loop does not end by trying again. */
+const loopDetected = 508
 const retryAfterStatuses: ReadonlySet<number> = new Set([429, 503])
 
 /** We ran out of something; the endpoint was never asked. */
@@ -70,7 +72,7 @@ type Answer = Extract<Report, { kind: 'answered' }>
 
 function classifyAnswer(answer: Answer, classification: Classification, now: number): Outcome {
   const kind = kindOfStatus(answer.statusCode, classification)
-  const error = `HTTP ${answer.statusCode}`
+  const error = answer.statusCode === loopDetected ? `HTTP ${loopDetected}: loop detected` : `HTTP ${answer.statusCode}`
   switch (kind) {
     case 'delivered':
       return { kind }
@@ -88,7 +90,7 @@ function kindOfStatus(status: number, classification: Classification): Exclude<O
   if (override === 'retryable') return status >= 500 ? 'unavailable' : 'retryable'
   if (status >= 200 && status < 300) return 'delivered'
   if (askedForLater.has(status)) return 'retryable'
-  if (status >= 300 && status < 500) return 'permanent'
+  if ((status >= 300 && status < 500) || status === loopDetected) return 'permanent'
   // 5xx, and what is no final answer at all: 1xx or a number that HTTP does not know.
   return 'unavailable'
 }

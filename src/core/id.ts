@@ -7,12 +7,14 @@ const numberLength = 11
 const randomLength = 12
 const epochMs = Date.UTC(2024, 0, 1)
 const numbersPerMs = 4096
+/** From here on ids only count, and still sort by age: a clock further ahead would need larger numbers than there are. */
+const clockEndsAt = Date.UTC(2090, 0, 1)
 
 export type IdPrefix = 'evt' | 'dlv' | 'ep' | 'req' | 'src' | 'key' | 'rpl' | 'rly'
 
 /** The next number after `last`: grows with the clock, and still grows when the clock stands still or goes back. */
 export function numberAfter(last: number, now: number): number {
-  const byClock = Math.max(0, now - epochMs) * numbersPerMs
+  const byClock = Math.max(0, Math.min(now, clockEndsAt) - epochMs) * numbersPerMs
   return byClock > last ? byClock : last + 1
 }
 

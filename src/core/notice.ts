@@ -3,7 +3,7 @@ import type { DeliveryStatus } from './delivery.ts'
 import type { EndpointKind, EndpointStatus } from './endpoint.ts'
 import type { OutcomeKind, Reason } from './outcome.ts'
 import type { LinkEnding } from './relay.ts'
-import type { ReplayStatus } from './replay.ts'
+import type { ReplayCounts, ReplayStatus } from './replay.ts'
 
 /**
  * Something that happened and is on disk. Metrics, the live stream, notifications and the library's callbacks are all
@@ -97,10 +97,8 @@ export type ReplayChanged = Readonly<{
   tenant: string | null
   replayId: string
   status: ReplayStatus
-  matched: number
-  replayed: number
-  failed: number
-}>
+}> &
+  ReplayCounts
 
 /** A hub came or went. */
 export type RelayChanged = Readonly<{

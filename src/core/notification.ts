@@ -1,6 +1,6 @@
 import type { BreakerChanged, Notice } from './notice.ts'
 import type { Reason } from './outcome.ts'
-import type { ReplayStatus } from './replay.ts'
+import type { ReplayCounts, ReplayStatus } from './replay.ts'
 import { isOwnType } from './routing.ts'
 
 /** What a person on duty wants to know. It is an event too, of this type, for endpoints that ask for it. */
@@ -14,6 +14,20 @@ export type Notification =
   | RelayTurned
 
 export type NotificationType = Notification['type']
+const everyType: Readonly<Record<NotificationType, true>> = {
+  'posthorn.dead_letters': true,
+  'posthorn.endpoint.disabled': true,
+  'posthorn.breaker.opened': true,
+  'posthorn.breaker.closed': true,
+  'posthorn.lane.stuck': true,
+  'posthorn.replay.finished': true,
+  'posthorn.replay.settled': true,
+  'posthorn.backlog.high': true,
+  'posthorn.backlog.normal': true,
+  'posthorn.relay.away': true,
+  'posthorn.relay.back': true,
+}
+export const notificationTypes = Object.keys(everyType) as readonly NotificationType[]
 
 /** Deliveries that ended without having been delivered, since the last notification about this endpoint. */
 export type DeadLetters = Readonly<{
@@ -52,14 +66,12 @@ export type LanesStuck = Readonly<{
 }>
 
 export type ReplayFinished = Readonly<{
-  type: 'posthorn.replay.finished'
+  type: 'posthorn.replay.finished' | 'posthorn.replay.settled'
   tenant: string
   replayId: string
   status: ReplayStatus
-  matched: number
-  replayed: number
-  failed: number
-}>
+}> &
+  ReplayCounts
 
 export type BacklogTurned = Readonly<{
   type: 'posthorn.backlog.high' | 'posthorn.backlog.normal'
@@ -81,7 +93,7 @@ export type RelayTurned = Readonly<{
 }>
 
 /** What a person did on purpose is no news to them. */
-const deliberate: ReadonlySet<Reason> = new Set<Reason>(['cancelled', 'endpoint_deleted'])
+export const deliberate: ReadonlySet<Reason> = new Set<Reason>(['cancelled', 'endpoint_deleted'])
 
 /**
  * What a notice is worth telling; null: nothing. What happens to notifications themselves is never told by another one,
@@ -106,10 +118,9 @@ export function notificationOf(notice: Notice, whose: string): Notification | nu
       return { type: 'posthorn.lane.stuck', tenant, endpointId, count: 1, lane, deliveryId, sinceMs }
     }
     case 'replay.changed': {
-      const { replayId, status, matched, replayed, failed } = notice
-      if (status !== 'finished') return null
-      const tenant = notice.tenant ?? whose
-      return { type: 'posthorn.replay.finished', tenant, replayId, status, matched, replayed, failed }
+      const { kind: _, tenant, status, ...counts } = notice
+      if (status !== 'finished' && status !== 'settled') return null
+      return { type: `posthorn.replay.${status}`, tenant: tenant ?? whose, status, ...counts }
     }
     case 'relay.changed':
       // A short break is nothing to get up for: whoever watches the time tells.
@@ -149,7 +160,8 @@ export function subjectOf(notification: Notification): string {
     case 'posthorn.lane.stuck':
       return `lane ${notification.endpointId}`
     case 'posthorn.replay.finished':
-      return `replay ${notification.replayId}`
+    case 'posthorn.replay.settled':
+      return `${notification.type} ${notification.replayId}`
     case 'posthorn.backlog.high':
     case 'posthorn.backlog.normal':
       return `backlog ${tenant}`
@@ -188,13 +200,15 @@ export function isNews(told: Notification, next: Notification): boolean {
     case 'posthorn.endpoint.disabled':
     case 'posthorn.lane.stuck':
     case 'posthorn.replay.finished':
+    case 'posthorn.replay.settled':
       return true
   }
 }
 
-/** Whether somebody should look after it: that what a person started has come to its end is only good to know. */
-export function needsAttention({ type }: Notification): boolean {
-  return type !== 'posthorn.replay.finished'
+/** Whether somebody should look after it: a replay that has delivered everything is only good to know. */
+export function needsAttention(notification: Notification): boolean {
+  if (notification.type === 'posthorn.replay.settled') return notification.failedAgain !== 0 || notification.skipped > 0
+  return notification.type !== 'posthorn.replay.finished'
 }
 
 /** The endpoint that a notification is about; null when it is about none in particular. */

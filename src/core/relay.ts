@@ -10,7 +10,8 @@ export type Relay = Readonly<{
 }>
 
 /** How a link ended: it broke, nothing was heard, one side went on purpose, or the edge did not want it any more. */
-export type LinkEnding = 'lost' | 'silent' | 'left' | 'replaced' | 'revoked' | 'refused'
+export const linkEndings = ['lost', 'silent', 'left', 'replaced', 'revoked', 'refused'] as const
+export type LinkEnding = (typeof linkEndings)[number]
 
 /** How a hub is doing, as its edge sees it. */
 export type RelayLink = Readonly<{

@@ -1,7 +1,8 @@
 import { type DeliveryFilter, deadStatuses, isSettled } from './delivery.ts'
 import type { Reason } from './outcome.ts'
 
-export const replayStatuses = ['running', 'paused', 'finished', 'cancelled'] as const
+/** `finished`: everything is requeued. `settled`: and every outcome is known. */
+export const replayStatuses = ['running', 'paused', 'finished', 'settled', 'cancelled'] as const
 export type ReplayStatus = (typeof replayStatuses)[number]
 
 /** What a replay brings back: dead letters by filter, or what an endpoint should have had since an instant. */
@@ -33,14 +34,43 @@ export type Replay = Readonly<{
   by: string
   status: ReplayStatus
   matched: number
-  replayed: number
-  /** Matched, but could not be brought back: their endpoint is gone. */
-  failed: number
+  requeued: number
+  /** Of the requeued, those that were delivered since; null: the replay is older than this count. */
+  delivered: number | null
+  /** Of the requeued, those that became dead letters again, for whatever reason; null as above. */
+  failedAgain: number | null
+  /** Matched, but could not be requeued: their endpoint is gone. */
+  skipped: number
   createdAt: number
   updatedAt: number
-  /** When it was finished or cancelled. */
+  /** When everything was requeued, or the rest was cancelled. */
   endedAt: number | null
+  /** When it had ended and the last outcome was known. */
+  settledAt: number | null
 }>
+
+type Outcomes = Pick<Replay, 'requeued' | 'delivered' | 'failedAgain'>
+export type ReplayProgress = Outcomes & Pick<Replay, 'status' | 'endedAt' | 'settledAt'>
+
+export type ReplayCounts = Pick<Replay, 'matched' | 'requeued' | 'delivered' | 'failedAgain' | 'skipped'> &
+  Readonly<{ waiting: number | null }>
+
+/** How far it is, in the order in which people read it. */
+export function countsOf(replay: Replay): ReplayCounts {
+  const { matched, requeued, delivered, failedAgain, skipped } = replay
+  return { matched, requeued, delivered, failedAgain, waiting: waitingOf(replay), skipped }
+}
+
+/** Requeued, and neither delivered nor a dead letter yet; null: nobody counted. */
+export function waitingOf({ requeued, delivered, failedAgain }: Outcomes): number | null {
+  return delivered === null || failedAgain === null ? null : requeued - delivered - failedAgain
+}
+
+/** A replay that has ended is settled with its last outcome; a cancelled one stays cancelled. */
+export function settledWhenKnown<T extends ReplayProgress>(replay: T, now: number): T {
+  if (replay.endedAt === null || replay.settledAt !== null || waitingOf(replay) !== 0) return replay
+  return { ...replay, status: replay.status === 'finished' ? 'settled' : replay.status, settledAt: now }
+}
 
 export type ReplayVerb = 'pause' | 'resume' | 'cancel'
 

@@ -49,15 +49,23 @@ export function verifySignature(
   if (!(ageMs <= toleranceMs)) return 'the webhook-timestamp is too old'
   if (!(ageMs >= -toleranceMs)) return 'the webhook-timestamp is in the future'
 
-  const given = message.signature.split(' ').filter((part) => part.startsWith(signaturePrefix))
+  const given = v1Signatures(message.signature)
   if (given.length === 0) return 'the webhook-signature header has no v1 signature'
   const head = headOf(message.id, message.timestamp)
   let isGood = false
   for (const key of keys) {
     const expected = hmac(key, head, message.body)
-    for (const part of given) isGood = isSame(part.slice(signaturePrefix.length), expected) || isGood
+    for (const signature of given) isGood = isSame(signature, expected) || isGood
   }
   return isGood ? null : 'the webhook-signature does not match'
+}
+
+/** What can be a v1 signature in the value of `webhook-signature`, without the prefix. */
+export function v1Signatures(header: string): readonly string[] {
+  return header
+    .split(' ')
+    .filter((part) => part.startsWith(signaturePrefix) && part.length === signaturePrefix.length + signatureLength)
+    .map((part) => part.slice(signaturePrefix.length))
 }
 
 function headOf(id: string, timestamp: string): string {

@@ -17,6 +17,9 @@ export const waits = [
 /** What a delivery waits for before it is tried. */
 export type WaitsFor = (typeof waits)[number]
 
+/** `until` null: nobody knows when that ends. */
+export type Wait = Readonly<{ for: WaitsFor; until: number | null }>
+
 export type Surroundings = Readonly<{
   endpoint: Endpoint
   /** Whether there is somebody who could take it. */
@@ -33,12 +36,13 @@ export type Surroundings = Readonly<{
  * Why a pending delivery is not tried now; null when it is its turn, and when it does not wait. Of several reasons it is
  * the one that will be there when the others are gone: what a person has to end comes first.
  */
-export function waitsFor(delivery: Delivery, surroundings: Surroundings): WaitsFor | null {
+export function waitOf(delivery: Delivery, surroundings: Surroundings): Wait | null {
   if (delivery.status !== 'pending') return null
   const { endpoint, allPaused, served, lacksRoute } = surroundings
-  if (allPaused) return 'all_paused'
-  if (endpoint.status !== 'active') return endpoint.status
-  return (served ? null : absentee(endpoint.kind, lacksRoute)) ?? waitsForTime(delivery.dueAt, surroundings)
+  if (allPaused) return { for: 'all_paused', until: null }
+  if (endpoint.status !== 'active') return { for: endpoint.status, until: null }
+  const absent = served ? null : absentee(endpoint.kind, lacksRoute)
+  return absent === null ? waitForTime(delivery.dueAt, surroundings) : { for: absent, until: null }
 }
 
 /** Who has to come before anything can be tried; null: an http endpoint needs nobody. */
@@ -53,13 +57,16 @@ function absentee(kind: EndpointKind, lacksRoute: boolean): WaitsFor | null {
   }
 }
 
-function waitsForTime(dueAt: number | null, { endpoint, breaker, heldUntil, now }: Surroundings): WaitsFor | null {
+function waitForTime(dueAt: number | null, { endpoint, breaker, heldUntil, now }: Surroundings): Wait | null {
   const allowed = endpoint.breaker === null ? null : allowance(breaker, now)
   const heldFor = Math.max(0, (heldUntil ?? 0) - now)
   const brokenFor = allowed?.kind === 'wait' ? (allowed.until ?? now + 1) - now : 0
   const dueIn = dueAt === null ? 0 : Math.max(0, dueAt - now)
   const longest = Math.max(heldFor, brokenFor, dueIn)
-  if (longest === 0) return dueAt === null ? 'lane' : null
-  if (longest === heldFor) return 'hold'
-  return longest === brokenFor ? 'breaker' : 'backoff'
+  if (longest === 0) return dueAt === null ? { for: 'lane', until: null } : null
+  const until = now + longest
+  if (longest === heldFor) return { for: 'hold', until }
+  if (longest > brokenFor) return { for: 'backoff', until }
+  // Of a probe that is under way nobody knows how long it takes.
+  return { for: 'breaker', until: allowed?.kind === 'wait' && allowed.until === null ? null : until }
 }

@@ -63,7 +63,8 @@ export class Ahead {
     const first = ahead?.sent[0]
     if (ahead != null && first !== undefined && isSame(first.delivery, delivery)) {
       // As a claim it is held anew.
-      this.#parts.memory.free(work, this.#shift(ahead, first))
+      this.#shift(ahead, first)
+      this.#parts.memory.free(work, first.event.body)
       ahead.head = delivery.id
       return
     }
@@ -86,14 +87,13 @@ export class Ahead {
     if (room === undefined || room.count < 1 || room.bytes < 1) return
     // A read for every answer would be dear: half of the room has to be free for it.
     if (ahead.sent.length > 0 && (room.count < ahead.sent.length || room.bytes < ahead.sentBytes)) return
-    const setAside = this.#parts.memory.setAside(work)
-    if (setAside === null) return
+    const setAside = this.#parts.memory.claimBytes
+    if (!this.#parts.memory.setAside(work, setAside)) return
     // What is put there while the read is under way is noted anew, and not lost under its answer.
     work.mayWait = false
     work.readingAhead = true
     this.#reads += 1
-    // Half of what was set aside: the first body may be a large one.
-    const bytesMax = Math.floor(Math.min(room.bytes, setAside / 2))
+    const bytesMax = Math.min(room.bytes, setAside)
     void this.#read(work, ahead, { limit: Math.min(readMax, room.count), bytesMax }, setAside)
   }
 
@@ -117,7 +117,7 @@ export class Ahead {
     if (ahead === null) return
     work.ahead = null
     if (ahead.sent.length === 0) return
-    for (const { event } of ahead.sent) this.#parts.memory.free(work, event.body.length)
+    for (const { event } of ahead.sent) this.#parts.memory.free(work, event.body)
     work.mayWait = true
     this.#parts.transport.aheadOf(endpoint)?.recall(endpoint)
   }
@@ -158,13 +158,13 @@ export class Ahead {
     const parcels = []
     for (const { delivery, event } of found) {
       const size = event.body.length
-      if (count < 1 || size > bytes || !memory.take(work, size)) break
+      if (count < 1 || size > bytes || !memory.take(work, event.body)) break
       count -= 1
       bytes -= size
       parcels.push({ ...parcelOf(endpoint, delivery, event), sentAt: clock.wall() })
     }
     const sent = parcels.length === 0 ? 0 : transport.sendAhead(parcels, lane.tail)
-    for (const { event } of parcels.slice(sent)) memory.free(work, event.body.length)
+    for (const { event } of parcels.slice(sent)) memory.free(work, event.body)
     for (const upcoming of found.slice(0, sent)) {
       lane.sent.push(upcoming)
       lane.sentBytes += upcoming.event.body.length
@@ -174,12 +174,9 @@ export class Ahead {
     return sent > 0
   }
 
-  /** Answers the bytes of its body. */
-  #shift(lane: LaneAhead, first: Upcoming): number {
-    const size = first.event.body.length
+  #shift(lane: LaneAhead, first: Upcoming): void {
     lane.sent.shift()
-    lane.sentBytes -= size
-    return size
+    lane.sentBytes -= first.event.body.length
   }
 
   /** A rate limit and a breaker count tries as they begin: they need every delivery in its turn. */

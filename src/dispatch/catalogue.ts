@@ -63,7 +63,7 @@ export class Catalogue {
     return this.#inTurn(async () => {
       const { tenant } = endpoint
       if (this.list().filter((other) => other.tenant === tenant).length >= this.#endpointsMax) {
-        const message = `The tenant ${tenant} has ${this.#endpointsMax} endpoints, and no more can be kept; delete some.`
+        const message = `The tenant ${tenant} has ${this.#endpointsMax} endpoints, and that is the limit (POSTHORN_TENANT_ENDPOINTS_MAX). Delete some first.`
         throw new PosthornError('conflict', message)
       }
       await this.#put(endpoint)

@@ -1,9 +1,10 @@
 import type { Clock } from '../core/clock.ts'
 import type { Logger } from '../log.ts'
-import type { Claim, Store } from '../store/store.ts'
+import type { Claim, ClaimAnswer, Store } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
-import type { Memory } from './memory.ts'
+import { type Memory, overheadBytes } from './memory.ts'
+import { suspectFrom } from './quarantine.ts'
 
 const claimMax = 256
 const retryAfterMs = 500
@@ -13,9 +14,12 @@ export type ClaimerParts = Readonly<{
   clock: Clock
   log: Logger
   memory: Memory
+  stopping: AbortSignal
   /** Something may be possible at this endpoint now. */
   look: (work: EndpointWork) => void
 }>
+
+type Room = Readonly<{ limit: number; setAside: number; bytesMax: number }>
 
 /** Brings due work from the store, one claim per endpoint at a time. */
 export class Claimer {
@@ -33,66 +37,101 @@ export class Claimer {
 
   claim(work: EndpointWork, room: number, take: (claims: readonly Claim[]) => void): void {
     if (work.claiming) return
-    const bytes = this.#parts.memory.setAside(work)
-    // Without room only who holds nothing may go on, by one: with 0 bytes the store gives no more. Any other looks again
-    // when one of its own has ended.
-    if (bytes === null && work.inHand > 0) return
+    const { memory, log, look } = this.#parts
+    const wanted = this.#roomFor(work, room)
+    if (!memory.setAside(work, wanted.setAside)) {
+      // Who holds nothing has a turn. Any other looks again when one of its own has ended.
+      if (work.inHand === 0) memory.whenRoom(work, wanted.setAside, () => look(work))
+      return
+    }
     work.claiming = true
     // What becomes due while the claim is under way is noted anew, and not lost under its answer.
     const before = work.nextDueAt
     work.nextDueAt = null
-    this.#run(work, Math.min(claimMax, room), bytes ?? 0, take).catch((err) => {
-      this.#parts.log.warn({ err, endpointId: work.endpoint.id }, 'claim.failed')
+    this.#run(work, wanted, take).catch((err) => {
+      log.warn({ err, endpointId: work.endpoint.id }, 'claim.failed')
       if (before !== null) work.noteDue(before)
-      setTimeout(() => this.#parts.look(work), retryAfterMs).unref()
+      setTimeout(() => look(work), retryAfterMs).unref()
     })
   }
 
+  /** Whether what is claimed by its name now need not wait for memory. */
+  get hasRoom(): boolean {
+    return this.#parts.memory.hasRoom(this.#parts.memory.claimBytes)
+  }
+
+  /** Claims one delivery by its name, whether due or not, as soon as there is room for it. */
   async named(work: EndpointWork, deliveryId: string): Promise<readonly Claim[]> {
-    const { store, clock, memory } = this.#parts
-    const now = clock.steady()
-    const from = { deliveryIds: [deliveryId] }
-    this.#underway += 1
-    try {
-      const { claims } = await store.claim({ from, now, leaseEndsAt: now + leaseMs, limit: 1, bytesMax: 1 })
-      for (const claim of claims) memory.force(work, claim.event.body.length)
-      work.mayWait ||= claims.length > 0
-      return claims
-    } finally {
-      this.#underway -= 1
+    let setAside = Math.max(this.#parts.memory.claimBytes, overheadBytes)
+    for (;;) {
+      const { claims, tooLarge } = await this.#claimNamed(work, deliveryId, setAside)
+      if (tooLarge === null) return claims
+      setAside = tooLarge + overheadBytes
     }
   }
 
-  async #run(
-    work: EndpointWork,
-    limit: number,
-    bytes: number,
-    take: (claims: readonly Claim[]) => void,
-  ): Promise<void> {
+  async #claimNamed(work: EndpointWork, deliveryId: string, setAside: number): Promise<Omit<ClaimAnswer, 'nextDueAt'>> {
+    const { store, clock, memory, stopping } = this.#parts
+    await this.#roomOf(setAside)
+    this.#underway += 1
+    try {
+      if (stopping.aborted) return { claims: [], tooLarge: null }
+      const now = clock.steady()
+      const from = { deliveryIds: [deliveryId] }
+      const bytesMax = setAside - overheadBytes
+      const answer = await store.claim({ from, now, leaseEndsAt: now + leaseMs, limit: 1, bytesMax })
+      this.#hold(work, answer.claims)
+      return answer
+    } finally {
+      this.#underway -= 1
+      memory.release(setAside)
+    }
+  }
+
+  #roomOf(bytes: number): Promise<void> {
+    const { memory } = this.#parts
+    const waiter = { heldBytes: 0 }
+    if (memory.setAside(waiter, bytes)) return Promise.resolve()
+    return new Promise((resolve) => {
+      memory.whenRoom(waiter, bytes, () => {
+        memory.setAside(waiter, bytes)
+        resolve()
+      })
+    })
+  }
+
+  #hold(work: EndpointWork, claims: readonly Claim[]): void {
+    for (const { event } of claims) this.#parts.memory.force(work, event.body)
+    work.mayWait ||= claims.length > 0
+  }
+
+  async #run(work: EndpointWork, room: Room, take: (claims: readonly Claim[]) => void): Promise<void> {
     const { store, clock, memory, look } = this.#parts
+    const { limit, bytesMax, setAside } = room
     const now = clock.steady()
     const from = { endpointId: work.endpoint.id }
     this.#underway += 1
     try {
-      // Half of what was set aside: the last body may be a large one.
-      const request = {
-        from,
-        now,
-        leaseEndsAt: now + leaseMs,
-        limit,
-        bytesMax: Math.floor(bytes / 2),
-        suspectsAlone: work.endpoint.kind === 'handler',
-      }
-      const { claims, nextDueAt } = await store.claim(request)
-      for (const claim of claims) memory.force(work, claim.event.body.length)
-      work.mayWait ||= claims.length > 0
+      const aloneFrom = work.endpoint.kind === 'handler' ? suspectFrom : null
+      const request = { from, now, leaseEndsAt: now + leaseMs, limit, bytesMax, aloneFrom }
+      const { claims, nextDueAt, tooLarge } = await store.claim(request)
+      this.#hold(work, claims)
+      work.nextBytes = tooLarge
       if (nextDueAt !== null) work.noteDue(nextDueAt)
       take(claims)
     } finally {
       this.#underway -= 1
-      memory.release(bytes)
+      memory.release(setAside)
       work.claiming = false
     }
     look(work)
+  }
+
+  /** What one claim may bring. A body that is known to be too large for that is claimed alone. */
+  #roomFor({ nextBytes }: EndpointWork, room: number): Room {
+    const { claimBytes } = this.#parts.memory
+    if (nextBytes !== null) return { limit: 1, setAside: nextBytes + overheadBytes, bytesMax: nextBytes }
+    const limit = Math.max(1, Math.min(claimMax, room, Math.floor(claimBytes / overheadBytes / 2)))
+    return { limit, setAside: claimBytes, bytesMax: Math.max(0, claimBytes - limit * overheadBytes) }
   }
 }

@@ -5,7 +5,7 @@ import type { Condition, Store } from '../store/store.ts'
 
 const retryEveryMs = 1_000
 
-/** Keeps breakers, holds and failings in the store, so that they survive a restart. Memory leads, the store follows. */
+/** Keeps breakers, holds, failings and last errors in the store, so that they survive a restart. Memory leads, the store follows. */
 export class Conditions {
   readonly #store: Store
   readonly #log: Logger
@@ -24,7 +24,10 @@ export class Conditions {
 
   /** Keeps a condition if it differs from the one before in what matters after a restart. */
   note(before: Condition, after: Condition): void {
-    const isSame = before.heldUntil === after.heldUntil && before.failingSince === after.failingSince
+    const isSame =
+      before.heldUntil === after.heldUntil &&
+      before.failingSince === after.failingSince &&
+      before.lastError === after.lastError
     if (isSame && sameBreaker(before.breaker, after.breaker)) return
     this.#dirty.set(after.endpointId, after)
     this.#writing ??= this.#write()
@@ -58,7 +61,7 @@ export class Conditions {
 }
 
 export function freshCondition(endpointId: string): Condition {
-  return { endpointId, breaker: closedBreaker, heldUntil: null, failingSince: null }
+  return { endpointId, breaker: closedBreaker, heldUntil: null, failingSince: null, lastError: null, lastErrorAt: null }
 }
 
 /** A closed breaker's counters are not worth a write: after a restart it counts anew. */

@@ -22,7 +22,7 @@ export function deliveryAfter(
   return to.status === 'pending' && removed ? givenUp(to, 'endpoint_deleted', now) : to
 }
 
-/** The endpoint's condition after a try: its breaker, the hold that a Retry-After asks for, and since when it fails. */
+/** The endpoint's condition after a try: its breaker, the hold that a Retry-After asks for, and how it fails. */
 export function conditionAfter(
   condition: Condition,
   { outcome, attempt }: Tried,
@@ -39,14 +39,10 @@ export function conditionAfter(
           now,
         )
   const asked = holdAsked(outcome, endpoint)
-  const failingSince = failingSinceAfter(condition.failingSince, outcome, now)
-  if (asked !== null) {
-    return { ...condition, breaker, failingSince, heldUntil: Math.max(condition.heldUntil ?? 0, now + asked) }
-  }
-  const heldUntil = condition.heldUntil !== null && condition.heldUntil > now ? condition.heldUntil : null
-  const isSame = heldUntil === condition.heldUntil && failingSince === condition.failingSince
-  if (isSame && breaker === condition.breaker) return condition
-  return { ...condition, breaker, heldUntil, failingSince }
+  const heldUntil = asked === null ? stillHeldUntil(condition, now) : Math.max(condition.heldUntil ?? 0, now + asked)
+  const failing = failingAfter(condition, outcome, now)
+  const isSame = failing === condition && heldUntil === condition.heldUntil
+  return isSame && breaker === condition.breaker ? condition : { ...failing, breaker, heldUntil }
 }
 
 /** A clock that was wrong at the start must not make an old failing of a new one: it has to be seen for a while. */
@@ -55,23 +51,35 @@ const failingSeenMsMin = 10 * 60_000
 /** With nothing but failures for as long as its settings allow. */
 export function isFailingTooLong({ endpoint, condition, failuresSeenFrom }: EndpointWork, clock: Clock): boolean {
   if (endpoint.kind !== 'http' || endpoint.disableAfterMs === null) return false
-  if (condition.failingSince === null || failuresSeenFrom === null || areApart(clock)) return false
+  if (condition.failingSince === null || failuresSeenFrom === null) return false
   const now = clock.steady()
+  // Since the clock was set, only what was seen here counts: the steady clock has measured it.
+  if (areApart(clock)) return now - failuresSeenFrom >= endpoint.disableAfterMs
   const seenMsMin = Math.min(endpoint.disableAfterMs, failingSeenMsMin)
   return now - condition.failingSince >= endpoint.disableAfterMs && now - failuresSeenFrom >= seenMsMin
 }
 
-function failingSinceAfter(before: number | null, outcome: Outcome, now: number): number | null {
+/** Since when it fails, and how it failed last: the same condition if nothing of that has changed. */
+function failingAfter(condition: Condition, outcome: Outcome, now: number): Condition {
   switch (outcome.kind) {
     case 'delivered':
-      return null
+      return condition.failingSince === null ? condition : { ...condition, failingSince: null }
     case 'permanent':
     case 'retryable':
     case 'unavailable':
-      return before ?? now
+      return {
+        ...condition,
+        failingSince: condition.failingSince ?? now,
+        lastError: outcome.error,
+        lastErrorAt: now,
+      }
     case 'ours':
-      return before
+      return condition
   }
+}
+
+function stillHeldUntil({ heldUntil }: Condition, now: number): number | null {
+  return heldUntil !== null && heldUntil > now ? heldUntil : null
 }
 
 /**
@@ -96,5 +104,6 @@ export function revive(condition: Condition, endpoint: Endpoint, now: number, ho
   const breaker = endpoint.breaker === null ? condition.breaker : revived(condition.breaker, endpoint.breaker, now)
   const heldUntil = condition.heldUntil === null ? null : Math.min(condition.heldUntil, now + holdMsMax)
   const failingSince = condition.failingSince === null ? null : Math.min(condition.failingSince, now)
-  return { ...condition, breaker, heldUntil, failingSince }
+  const lastErrorAt = condition.lastErrorAt === null ? null : Math.min(condition.lastErrorAt, now)
+  return { ...condition, breaker, heldUntil, failingSince, lastErrorAt }
 }

@@ -132,19 +132,19 @@ export class Dispatcher {
 
   // ── What the intake asks ────────────────────────────────────────────────────────────────────────────────────────
 
-  reserve(endpoint: Endpoint, bytes: number): number | null {
+  reserve(endpoint: Endpoint, body: Uint8Array): number | null {
     const work = this.#works.get(endpoint.id)
     const now = this.#parts.clock.steady()
     if (work === undefined || this.#stopping.signal.aborted || !this.settling.writable) return null
     if (!work.serving || work.hasBacklog(now) || work.inHand >= work.window || this.#loop.holds(work)) return null
-    if (work.allowance(now).kind !== 'open_to' || !this.#memory.take(work, bytes)) return null
+    if (work.allowance(now).kind !== 'open_to' || !this.#memory.take(work, body)) return null
     work.reserved += 1
     this.#expected += 1
     return now + leaseMs
   }
 
-  giveBack(endpoint: Endpoint, bytes: number): void {
-    this.#fulfil(endpoint.id, bytes)
+  giveBack(endpoint: Endpoint, body: Uint8Array): void {
+    this.#fulfil(endpoint.id, body)
     const work = this.#works.get(endpoint.id)
     if (work !== undefined) this.#loop.noteWaiting(work)
     // Its claim may have stood back for the memory that was promised here.
@@ -157,7 +157,7 @@ export class Dispatcher {
       const { endpointId } = claim.delivery
       const work = this.#works.get(endpointId)
       if (work === undefined) {
-        this.#fulfil(endpointId, claim.event.body.length)
+        this.#fulfil(endpointId, claim.event.body)
         this.#orphans.endClaimed(claim)
         continue
       }
@@ -205,6 +205,13 @@ export class Dispatcher {
     this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
     for (const work of this.#works.values()) work.halted = paused
     this.#loop.lookAtAll(this.#works.values())
+  }
+
+  /** Takes a token of the endpoint's rate limit for a try-out; how long until there is one, if there is none now. */
+  tryOutWaitMs(endpointId: string): number | null {
+    const now = this.#parts.clock.steady()
+    const until = this.#works.get(endpointId)?.takeToken(now) ?? null
+    return until === null ? null : until - now
   }
 
   async tryOut(endpoint: Endpoint, content: { type: string; data: Uint8Array }): Promise<Attempt> {
@@ -262,11 +269,11 @@ export class Dispatcher {
     return endpointIds.some((id) => this.#works.get(id)?.isCrowded(now) === true)
   }
 
-  #fulfil(endpointId: string, bytes: number): void {
+  #fulfil(endpointId: string, body: Uint8Array): void {
     this.#expected -= 1
     const work = this.#works.get(endpointId)
     if (work !== undefined) work.reserved -= 1
-    this.#memory.free(work ?? { heldBytes: 0 }, bytes)
+    this.#memory.free(work ?? { heldBytes: 0 }, body)
   }
 
   /** The store's own answer to what is due: hints may be missed, rows are not. */

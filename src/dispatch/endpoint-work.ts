@@ -1,5 +1,5 @@
 import { type Allowance, allowance, type Breaker, closedBreaker } from '../core/circuit-breaker.ts'
-import type { Endpoint } from '../core/endpoint.ts'
+import { type Endpoint, targetOf } from '../core/endpoint.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
 import type { Claim, Condition } from '../store/store.ts'
 import type { LaneAhead } from './ahead.ts'
@@ -32,6 +32,8 @@ export class EndpointWork implements Sleeper, Holder {
   /** When the first delivery in the store is due, as far as we know; null: none waits there. */
   nextDueAt: number | null = null
   claiming = false
+  /** The bytes of the next body in the store, if that is too large for a claim as it is; null: not known to be. */
+  nextBytes: number | null = null
   /** What is sent before its turn, and behind whom; null: nothing may be. Only Ahead changes this and the next. */
   ahead: LaneAhead | null = null
   readingAhead = false
@@ -105,6 +107,10 @@ export class EndpointWork implements Sleeper, Holder {
     const isAnother = targetOf(endpoint) !== targetOf(this.endpoint)
     // A person has seen to it: it has all of its time again.
     if (isAnother || (endpoint.status === 'active' && this.endpoint.status !== 'active')) this.#forgive()
+    // What another target answered says nothing about this one.
+    if (isAnother && this.condition.lastError !== null) {
+      this.condition = { ...this.condition, lastError: null, lastErrorAt: null }
+    }
     this.endpoint = endpoint
     // Nothing is recorded while there is no breaker: what is left of it would be old news when it is wanted again.
     if (endpoint.breaker === null) this.condition = { ...this.condition, breaker: closedBreaker }
@@ -155,16 +161,5 @@ export class EndpointWork implements Sleeper, Holder {
       case 'open_to':
         return allowed.limit === null || this.underway.size < allowed.limit
     }
-  }
-}
-
-function targetOf(endpoint: Endpoint): string {
-  switch (endpoint.kind) {
-    case 'http':
-      return endpoint.url
-    case 'handler':
-      return endpoint.handler
-    case 'relay':
-      return `${endpoint.relay} ${endpoint.route}`
   }
 }

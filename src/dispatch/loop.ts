@@ -88,17 +88,13 @@ export class Loop {
   /** Takes a named delivery now, whatever backoff, breaker and hold say. */
   async hurry(work: EndpointWork | undefined, deliveryId: string): Promise<void> {
     if (work === undefined) return
-    const { clock, log, stopping } = this.#parts
+    const { clock, stopping } = this.#parts
     work.noteDue(clock.steady())
     if (!work.serving || stopping.aborted) return
-    try {
-      for (const claim of await this.#claimer.named(work, deliveryId)) this.#round.take(work, claim, work.urgent)
-    } catch (err) {
-      // It is due, and on disk as such: the next claim brings it.
-      log.warn({ err, deliveryId }, 'claim.failed')
-    }
-    if (stopping.aborted) this.standDown(work)
-    this.look(work)
+    // It is on disk as due: nobody who asked for it waits until there is memory for it.
+    const hasRoom = this.#claimer.hasRoom
+    const hurried = this.#hurry(work, deliveryId)
+    if (hasRoom) await hurried
   }
 
   /** Whether nothing fresh may be taken for this endpoint now. */
@@ -199,6 +195,18 @@ export class Loop {
         else this.accept(work, claim)
       }
     })
+  }
+
+  async #hurry(work: EndpointWork, deliveryId: string): Promise<void> {
+    const { log, stopping } = this.#parts
+    try {
+      for (const claim of await this.#claimer.named(work, deliveryId)) this.#round.take(work, claim, work.urgent)
+    } catch (err) {
+      // It is due, and on disk as such: the next claim brings it.
+      log.warn({ err, deliveryId }, 'claim.failed')
+    }
+    if (stopping.aborted) this.standDown(work)
+    this.look(work)
   }
 
   /** Claims a suspect by its name; one that is not to be had any more comes back by itself, or never. */

@@ -55,14 +55,17 @@ export class Orphans {
   }
 
   async #end(endpointId: string): Promise<void> {
-    const { store, clock, log, stopping } = this.#parts
+    const { store, clock, log, notices, stopping } = this.#parts
     const reason = 'endpoint_deleted' as const
     let ended = 0
     while (!stopping.aborted) {
       const began = clock.steady()
-      const count = await store.endPending({ endpointId, reason, now: began, limit: endChunk })
-      ended += count
-      if (count < endChunk) break
+      const deliveries = await store.endPending({ endpointId, reason, now: began, limit: endChunk })
+      for (const delivery of deliveries) {
+        notices.publish({ kind: 'delivery.ended', endpointId, status: 'failed', reason, ...delivery })
+      }
+      ended += deliveries.length
+      if (deliveries.length < endChunk) break
       const restMs = restFactor * (clock.steady() - began)
       if (restMs > 0) await new Promise((resolve) => setTimeout(resolve, restMs).unref())
     }

@@ -1,6 +1,8 @@
 import type { Claim } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 
+/** One crash is far more often a kill than an event that ends the process: from this many in a row on one is suspect. */
+export const suspectFrom = 2
 /** A delivery in flight at this many crashes is taken for their cause. */
 export const crashesMax = 3
 
@@ -10,9 +12,9 @@ export type Judgement = 'run' | 'run_alone' | 'later' | 'crashed'
 export type Suspect = Readonly<{ work: EndpointWork; deliveryId: string }>
 
 /**
- * Handlers run in our own process and can end it. Whatever was in memory at a crash is suspect, and runs alone next
- * time: no other handler runs beside it and nothing more is claimed for one, so that a second crash is counted against
- * it and against no other suspect. Other kinds of endpoints go on as ever.
+ * Handlers run in our own process and can end it. Whatever was in memory at two crashes in a row is suspect, and runs
+ * alone next time: no other handler runs beside it and nothing more is claimed for one, so that a third crash is counted
+ * against it and against no other suspect. Other kinds of endpoints go on as ever.
  */
 export class Quarantine {
   readonly #look: (work: EndpointWork) => void
@@ -34,7 +36,7 @@ export class Quarantine {
   }
 
   judge(work: EndpointWork, claim: Claim): Judgement {
-    if (work.endpoint.kind !== 'handler' || claim.interruptions === 0) return 'run'
+    if (work.endpoint.kind !== 'handler' || claim.interruptions < suspectFrom) return 'run'
     if (claim.interruptions >= crashesMax) return 'crashed'
     if (this.#alone !== null || this.#running > 0) {
       this.#later.push({ work, deliveryId: claim.delivery.id })

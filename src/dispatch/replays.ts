@@ -2,13 +2,23 @@ import type { Clock } from '../core/clock.ts'
 import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
 import { PosthornError } from '../core/errors.ts'
-import { isRecovery, type Replay, type ReplayVerb, replayAfter, replayable, type Selection } from '../core/replay.ts'
+import { quotaProblem } from '../core/quota.ts'
+import {
+  countsOf,
+  isRecovery,
+  type Replay,
+  type ReplayVerb,
+  replayAfter,
+  replayable,
+  type Selection,
+} from '../core/replay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
-import type { DeliveryRecord, Store } from '../store/store.ts'
+import type { Condition, DeliveryRecord, Store } from '../store/store.ts'
 import type { Catalogue } from './catalogue.ts'
 import { chunkMaxOf, type Gait, gaitOf } from './replay-gait.ts'
+import { ReplayNews } from './replay-news.ts'
 
 /** What the dispatcher does for a replay. */
 export interface ReplayTarget {
@@ -18,6 +28,7 @@ export interface ReplayTarget {
   lookAt(endpointIds: readonly string[]): void
   /** Whether one of them could take more and still has something due in the store. */
   isCrowded(endpointIds: readonly string[]): boolean
+  conditionOf(endpointId: string): Pick<Condition, 'breaker'>
 }
 
 export type ReplayParts = Readonly<{
@@ -30,11 +41,20 @@ export type ReplayParts = Readonly<{
   newId: (prefix: 'rpl' | 'dlv') => string
   /** How long it is on record what was delivered. */
   recordKeptMs: number
+  /** How many may run of one tenant. */
+  tenantRunningMax?: number
 }>
 
 export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
 
-export type ReplayPreview = Readonly<{ matched: number; sample: readonly DeliveryRecord[] }>
+export type ReplayPreview = Readonly<{
+  matched: number
+  sample: readonly DeliveryRecord[]
+  /** Endpoints of these deliveries that take nothing now: what is requeued there waits. */
+  blocked: readonly Blocked[]
+}>
+export const blockedWhys = ['breaker_open', 'paused', 'disabled'] as const
+export type Blocked = Readonly<{ endpointId: string; why: (typeof blockedWhys)[number] }>
 
 export type ReplayChange =
   | Readonly<{ kind: 'changed'; replay: Replay }>
@@ -51,7 +71,6 @@ type Job = {
   patientUntil: number
   endpointIds: readonly string[]
   lastStepMs: number
-  toldAt: number
 }
 
 const stepsPerSecond = 10
@@ -60,13 +79,14 @@ const patienceMs = 200
 const patienceStepMs = 5
 const afterFailureMs = 1_000
 const pausedLookMs = 500
-const tellEveryMs = 1_000
 const timerMsMax = 60_000
 const runningMax = 100
+const tenantRunningMaxDefault = 20
 /** Somebody's "7d ago" is a little more than that when it arrives. */
 const slackMs = 60_000
 const creditMs = 1_000
 const readsMax = 3
+const blockedMax = 100
 /** Deliveries that a preview shows. */
 export const sampleMax = 10
 
@@ -76,20 +96,24 @@ export const sampleMax = 10
  */
 export class ReplayRunner {
   readonly #parts: ReplayParts
+  readonly #news: ReplayNews
   /** Jobs that run, the one that was stepped longest ago first. */
   readonly #jobs = new Map<string, Job>()
   /** When jobs of a gait may make their next step: those with a rate do not rest for those without. */
   readonly #restUntil = new Map<Gait, number>()
+  /** Whose jobs are being made: they are not among the jobs yet. */
+  readonly #opening = new Map<symbol, string | null>()
   #wake: () => void = () => {}
   #stopped = false
   #running: Promise<void> = Promise.resolve()
 
   constructor(parts: ReplayParts) {
     this.#parts = parts
+    this.#news = new ReplayNews(parts)
   }
 
-  /** Goes on with what was running when the process ended. */
-  async start(): Promise<void> {
+  /** Reads what was under way when the process ended. Before deliveries start: otherwise an outcome could be missed. */
+  async load(): Promise<void> {
     let cursor: string | null | undefined
     while (cursor !== null) {
       const from = cursor === undefined ? {} : { cursor }
@@ -97,6 +121,11 @@ export class ReplayRunner {
       for (const replay of page.items) this.#take(replay)
       cursor = page.next
     }
+    await this.#news.load()
+  }
+
+  /** Goes on with what was running. */
+  start(): void {
     this.#running = this.#run()
   }
 
@@ -104,6 +133,7 @@ export class ReplayRunner {
     this.#stopped = true
     this.#wake()
     await this.#running
+    await this.#news.stop()
   }
 
   /** What a job of this kind would bring back: how many, and the newest of those that exist. Nothing is done. */
@@ -115,47 +145,77 @@ export class ReplayRunner {
     const matched = await store.countSelection(selection, tenant)
     const isMissing = selection.kind === 'recover' && selection.only === 'missing'
     const page = isMissing ? null : await store.listDeliveries({ ...own, limit: sampleMax })
-    return { matched, sample: page?.items ?? [] }
+    const blocked = matched === 0 ? [] : await this.#blocked(selection, own)
+    return { matched, sample: page?.items ?? [], blocked }
   }
 
-  async create(request: ReplayRequest): Promise<Replay> {
-    this.#refuseMore()
+  async #blocked(selection: Selection, own: DeliveryFilter): Promise<readonly Blocked[]> {
+    const { store, catalogue } = this.#parts
+    const found: Blocked[] = []
+    for (const { id: endpointId } of catalogue.list()) {
+      const why = this.#whyBlocked(endpointId)
+      if (why === null || endpointId !== (own.endpointId ?? endpointId) || found.length >= blockedMax) continue
+      const isMeant = isRecovery(selection) || (await store.countDeliveries({ ...own, endpointId }, 1)) > 0
+      if (isMeant) found.push({ endpointId, why })
+    }
+    return found
+  }
+
+  #whyBlocked(endpointId: string): Blocked['why'] | null {
+    const { catalogue, target } = this.#parts
+    const endpoint = catalogue.get(endpointId)
+    if (endpoint === null) return null
+    if (endpoint.status !== 'active') return endpoint.status
+    return endpoint.breaker !== null && target.conditionOf(endpointId).breaker.state !== 'closed'
+      ? 'breaker_open'
+      : null
+  }
+
+  /** `maker` is the tenant of who asks for it; null: the operator. */
+  async create(request: ReplayRequest, maker: string | null = null): Promise<Replay> {
     this.#refuseForgotten(request.selection)
+    return this.#withRoom(request.tenant, maker, () => this.#create(request))
+  }
+
+  async #create(request: ReplayRequest): Promise<Replay> {
     const { store, clock, log, newId } = this.#parts
     const now = clock.wall()
     const replay = await store.createReplay({
       ...request,
       id: newId('rpl'),
       status: 'running',
-      replayed: 0,
-      failed: 0,
+      requeued: 0,
+      delivered: 0,
+      failedAgain: 0,
+      skipped: 0,
       createdAt: now,
       updatedAt: now,
       endedAt: null,
+      settledAt: null,
     })
     const { id: replayId, by, note, rate, matched, selection } = replay
     log.info({ replayId, by, note, rate, matched, selection }, 'replay.created')
     if (replay.status === 'running') this.#take(replay)
-    this.#tell(replay)
+    this.#news.saw(replay)
     return replay
   }
 
-  async change(id: string, verb: ReplayVerb): Promise<ReplayChange> {
+  async change(id: string, verb: ReplayVerb, maker: string | null = null): Promise<ReplayChange> {
     const { store, clock, log } = this.#parts
     for (let reads = 0; ; reads++) {
       const before = await store.getReplay(id)
       if (before === null) return { kind: 'not_found' }
       const to = replayAfter(before.status, verb)
       if (to === null || reads >= readsMax) return { kind: 'refused', replay: before }
-      if (to === 'running') this.#refuseMore()
-      const replay = await store.changeReplay(id, before.status, to, clock.wall())
+      const make = () => store.changeReplay(id, before.status, to, clock.wall())
+      const replay = await (to === 'running' ? this.#withRoom(before.tenant, maker, make) : make())
       if (replay === null) return { kind: 'not_found' }
       // It may have finished between the look and the change.
       if (replay.status !== to) continue
       if (to === 'running') this.#take(replay)
       else this.#jobs.delete(id)
       log.info({ replayId: id, status: to }, 'replay.changed')
-      this.#tell(replay)
+      this.#news.saw(replay)
       return { kind: 'changed', replay }
     }
   }
@@ -170,17 +230,26 @@ export class ReplayRunner {
     throw new PosthornError('invalid', message)
   }
 
-  #refuseMore(): void {
-    if (this.#jobs.size >= runningMax) {
-      const message = `${runningMax} replays are running, and that is the most; wait for one or cancel one.`
-      throw new PosthornError('conflict', message)
+  /** Rejects with `conflict` when there is no room for another job. */
+  async #withRoom<T>(tenant: string | null, maker: string | null, make: () => Promise<T>): Promise<T> {
+    const { tenantRunningMax: tenantMax = tenantRunningMaxDefault } = this.#parts
+    const quota = { things: 'running replays', max: runningMax, tenantMax, setting: 'POSTHORN_TENANT_REPLAYS_MAX' }
+    const running = [...[...this.#jobs.values()].map(({ replay }) => replay.tenant), ...this.#opening.values()]
+    const problem = quotaProblem(quota, maker, running)
+    if (problem !== null) throw new PosthornError('conflict', `${problem} Wait for one or cancel one.`)
+    const place = Symbol()
+    this.#opening.set(place, tenant)
+    try {
+      return await make()
+    } finally {
+      this.#opening.delete(place)
     }
   }
 
   #take(replay: Replay): void {
     const now = this.#parts.clock.steady()
     const { id } = replay
-    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], lastStepMs: 0, toldAt: now })
+    this.#jobs.set(id, { id, replay, dueAt: now, patientUntil: now, endpointIds: [], lastStepMs: 0 })
     this.#wake()
   }
 
@@ -245,13 +314,12 @@ export class ReplayRunner {
     job.replay = replay
     job.endpointIds = endpointIds
     job.patientUntil = now + patienceMs
-    const done = replay.replayed + replay.failed - before.replayed - before.failed
+    const done = replay.requeued + replay.skipped - before.requeued - before.skipped
     const pauseMs = replay.rate === null ? 0 : (done * 1_000) / replay.rate
     job.dueAt = Math.max(job.dueAt, beganAt - creditMs) + pauseMs
-    if (replay.status !== 'running') this.#parts.log.info(summaryOf(replay), 'replay.ended')
-    else if (now - job.toldAt < tellEveryMs) return
-    job.toldAt = now
-    this.#tell(replay)
+    if (replay.status !== 'running')
+      this.#parts.log.info({ replayId: replay.id, status: replay.status, ...countsOf(replay) }, 'replay.ended')
+    this.#news.saw(replay)
   }
 
   #stepOf({ replay, lastStepMs }: Job, now: number): ReplayStep {
@@ -275,10 +343,6 @@ export class ReplayRunner {
       }
     })
   }
-
-  #tell({ id: replayId, tenant, status, matched, replayed, failed }: Replay): void {
-    this.#parts.notices.publish({ kind: 'replay.changed', tenant, replayId, status, matched, replayed, failed })
-  }
 }
 
 /** Those that are deliveries already. */
@@ -286,8 +350,4 @@ function existing(selection: Selection): DeliveryFilter {
   if (selection.kind === 'deliveries') return replayable(selection.filter)
   const { endpointId, since: from, only } = selection
   return replayable({ endpointId, from, statuses: only === 'all' ? ['delivered', ...deadStatuses] : deadStatuses })
-}
-
-function summaryOf({ id: replayId, status, matched, replayed, failed }: Replay): Record<string, unknown> {
-  return { replayId, status, matched, replayed, failed }
 }

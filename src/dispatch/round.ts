@@ -122,7 +122,7 @@ export class Round {
   }
 
   #letGo(work: EndpointWork, claim: Claim, to: Change['to']): void {
-    this.#parts.memory.free(work, claim.event.body.length)
+    this.#parts.memory.free(work, claim.event.body)
     this.#settle(work, { to, attempt: null, claimNext: null }, (result) => {
       this.#parts.quarantine.letGo(claim)
       if (result.kind === 'applied') reportUntried(this.#parts, to, claim.event)
@@ -188,7 +188,7 @@ export class Round {
     const last = behind.at(-1) ?? head
     const claimNext = claim.delivery.lane !== null && this.#goesOn(work) ? now + leaseMs : null
     const settled = (one: Ended, result: ChangeResult): void => {
-      memory.free(work, one.claim.event.body.length)
+      memory.free(work, one.claim.event.body)
       report(this.#parts, endpoint, one.claim, one.tried, { to: one.verdict.to, result })
       // Nobody of the lane is in hand, or not the one that was expected, unless it has gone on meanwhile.
       const isOver = result.kind === 'stale' || (one === last && result.next === null)
@@ -243,7 +243,7 @@ export class Round {
   /** Whether the next of a lane is wanted at once. */
   #goesOn(work: EndpointWork): boolean {
     const { clock, memory, quarantine } = this.#parts
-    if (this.#closed || !work.serving || memory.overdrawn || quarantine.holds(work)) return false
+    if (this.#closed || !work.serving || memory.isTight || quarantine.holds(work)) return false
     return work.allowance(clock.steady()).kind === 'open_to'
   }
 
@@ -275,7 +275,7 @@ export class Round {
       this.#parts.log.warn({ deliveryId: change.to.id }, 'delivery.changed_meanwhile')
     } else if (result.next !== null) {
       work.mayWait = true
-      this.#parts.memory.force(work, result.next.event.body.length)
+      this.#parts.memory.force(work, result.next.event.body)
       if (this.#closed) this.release(work, result.next)
       else this.take(work, result.next)
     } else if (result.released) work.noteDue(this.#parts.clock.steady())

@@ -44,6 +44,7 @@ export class EdgeLink {
   #welcomeTimer: NodeJS.Timeout | null = null
   #welcomedAt: number | null = null
   #message: string | null = null
+  #isDraining = false
 
   constructor(settings: EdgeLinkSettings) {
     const { promise, resolve } = Promise.withResolvers<EdgeLinkEnd>()
@@ -87,7 +88,8 @@ export class EdgeLink {
         deliveries.recall(message.endpoint)
         break
       case 'drain':
-        log.info({}, 'hub.edge_drains')
+        if (!this.#isDraining) log.info({}, 'hub.edge_drains')
+        this.#isDraining = true
         break
       case 'error':
         this.#message = message.message

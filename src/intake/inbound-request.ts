@@ -1,7 +1,7 @@
 import type { Buffer } from 'node:buffer'
 
-/** A request of a provider, as it came. */
-export type InboundRequest = Readonly<{
+/** A request of a provider, as far as it is known before its body. */
+export type InboundHead = Readonly<{
   method: string
   /** Path and query, undecoded. */
   url: string
@@ -9,22 +9,27 @@ export type InboundRequest = Readonly<{
   query: string
   /** By name in lower case. */
   headers: Readonly<Record<string, string>>
-  /** The exact bytes: what is signed is never what was parsed. */
-  body: Buffer
-  /** The body as JSON, or the fields of a form; undefined when it is neither. Read when it is first asked for. */
-  fields: () => unknown
 }>
 
-export type ReceivedRequest = Pick<InboundRequest, 'method' | 'url' | 'headers' | 'body'>
+/** A request of a provider, as it came. */
+export type InboundRequest = InboundHead &
+  Readonly<{
+    /** The exact bytes: what is signed is never what was parsed. */
+    body: Buffer
+    /** The body as JSON, or the fields of a form; undefined when it is neither. Read when it is first asked for. */
+    fields: () => unknown
+  }>
 
-export function inboundRequest({ method, url, headers, body }: ReceivedRequest): InboundRequest {
+export function inboundHead({ method, url, headers }: Omit<InboundHead, 'query'>): InboundHead {
   const mark = url.indexOf('?')
+  return { method, url, query: mark < 0 ? '' : url.slice(mark + 1), headers }
+}
+
+export function inboundRequest(head: InboundHead, body: Buffer): InboundRequest {
+  const { headers } = head
   let read: Readonly<{ fields: unknown }> | null = null
   return {
-    method,
-    url,
-    query: mark < 0 ? '' : url.slice(mark + 1),
-    headers,
+    ...head,
     body,
     fields: () => {
       read ??= { fields: isForm(headers) ? formFields(body) : jsonFields(body) }
@@ -42,8 +47,17 @@ export function mediaTypeOf(contentType: string | undefined): string {
   return (contentType?.split(';', 1)[0] ?? '').trim().toLowerCase()
 }
 
-/** The pairs of a form, in their order. */
-export function formPairs(body: Buffer): URLSearchParams {
+/** Forms are taken apart on the event loop, some of them before it is known who sent them. */
+export const formPairsMax = 1_000
+const ampersand = 0x26
+
+/** The pairs of a form, in their order; null when there are too many to look at. */
+export function formPairs(body: Buffer): URLSearchParams | null {
+  let pairs = 1
+  for (let at = body.indexOf(ampersand); at >= 0; at = body.indexOf(ampersand, at + 1)) {
+    pairs += 1
+    if (pairs > formPairsMax) return null
+  }
   // The ampersand, because a question mark at the very beginning would be taken for a query's.
   return new URLSearchParams(`&${body.toString('utf8')}`)
 }
@@ -57,7 +71,8 @@ export function textField(request: InboundRequest, name: string): string | null 
 }
 
 function formFields(body: Buffer): unknown {
-  return Object.fromEntries(formPairs(body))
+  const pairs = formPairs(body)
+  return pairs === null ? undefined : Object.fromEntries(pairs)
 }
 
 function jsonFields(body: Buffer): unknown {

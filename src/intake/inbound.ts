@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { InboundRequestFacts } from '../core/event.ts'
 import { keyFrom, typeFrom } from '../core/type-template.ts'
-import type { InboundRequest } from './inbound-request.ts'
+import { type InboundHead, type InboundRequest, inboundRequest } from './inbound-request.ts'
 import type { EventInput } from './intake.ts'
 import { answerToGet } from './providers/handshake.ts'
 import { providerRules } from './providers/providers.ts'
@@ -16,18 +16,29 @@ const dayMs = 24 * 60 * 60 * 1000
 export const eventIdKeptMs = 7 * dayMs
 const keyBytesMax = 255
 
-/** What a request to a source is: an event, a question that is answered at once, or nothing that is to be trusted. */
+/** What the request is, now that its body is there. */
+export type BodyReader = (body: Buffer) => Inbound
+
+/**
+ * What a request to a source is: an event, a question that is answered at once, or nothing that is to be trusted. What its
+ * head tells is told before the body is read.
+ */
 export function readInbound(
   entry: SourceEntry,
-  request: InboundRequest,
+  head: InboundHead,
   now: number,
   headers: EventInput['headers'],
-): Inbound {
+): Handshake | Refusal | BodyReader {
   const { source } = entry
-  if (request.method === 'GET') return answerToGet(request.query)
-  const verified = providerRules[source.provider].verify(source, request, now)
-  if (verified.kind !== 'event') return verified
-  return { kind: 'event', input: eventOf(entry, request, verified.eventId, headers) }
+  if (head.method === 'GET') return answerToGet(head.query)
+  const check = providerRules[source.provider].check(source, head, now)
+  if (typeof check !== 'function') return check
+  return (body) => {
+    const request = inboundRequest(head, body)
+    const verified = check(request)
+    if (verified.kind !== 'event') return verified
+    return { kind: 'event', input: eventOf(entry, request, verified.eventId, headers) }
+  }
 }
 
 function eventOf(

@@ -3,6 +3,7 @@ import { newborn, type Processing } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Event, InboundRequestFacts } from '../core/event.ts'
+import { hopsHeader, hopsOf } from '../core/hops.ts'
 import { laneOf } from '../core/lanes.ts'
 import type { Notices } from '../notices.ts'
 import type { AppendedItem, Arrival, Claim, NewDelivery, Store } from '../store/store.ts'
@@ -31,11 +32,11 @@ export type Acceptance =
 /** What the dispatcher offers the intake, so that fresh events need not be read back from the store. */
 export interface FreshWork {
   /** When the lease ends if the dispatcher takes a new delivery of this endpoint at once; null when it must wait. */
-  reserve(endpoint: Endpoint, bytes: number): number | null
+  reserve(endpoint: Endpoint, body: Uint8Array): number | null
   /** Deliveries that were reserved and born claimed. */
   take(claims: readonly Claim[]): void
   /** A reservation that came to nothing. */
-  giveBack(endpoint: Endpoint, bytes: number): void
+  giveBack(endpoint: Endpoint, body: Uint8Array): void
   /** A delivery that waits in the store. */
   noteWaiting(endpoint: Endpoint, dueAt: number): void
 }
@@ -47,6 +48,8 @@ export type IntakeParts = Readonly<{
   route: (tenant: string, type: string) => readonly Endpoint[]
   fresh: FreshWork
   notices: Notices
+  /** How many Posthorns an event may have passed before this one. */
+  hopsMax: number
   /** Bytes of events that may wait for their commit; beyond it the intake is full. */
   waitingBytesMax: number
   /** Told how long it took to keep what came in one call. */
@@ -82,6 +85,7 @@ export class Intake {
 
   async accept(inputs: readonly EventInput[]): Promise<Acceptance> {
     if (!this.#open) throw new PosthornError('shutting_down', 'Posthorn is shutting down; send the event again.')
+    this.#refuseLoops(inputs)
     const rows = this.#rowsOf(inputs)
     const bytes = inputs.reduce((sum, input) => sum + input.content.bytes.length, 0)
     const isTooMuch =
@@ -110,6 +114,16 @@ export class Intake {
     } finally {
       this.#waitingBytes -= bytes
       this.#waitingRows -= rows
+    }
+  }
+
+  #refuseLoops(inputs: readonly EventInput[]): void {
+    const { hopsMax } = this.#parts
+    for (const { headers } of inputs) {
+      const hops = hopsOf(headers)
+      if (hops <= hopsMax) continue
+      const message = `The event has passed through ${hops} Posthorn servers (${hopsHeader}), and POSTHORN_HOPS_MAX is ${hopsMax}: an endpoint probably leads back to where its events come from.`
+      throw new PosthornError('loop_detected', message)
     }
   }
 
@@ -150,7 +164,7 @@ export class Intake {
         endpointId: endpoint.id,
         lane: laneOf(endpoint.ordering, key),
         dueAt: this.#parts.clock.steady(),
-        leaseEndsAt: this.#parts.fresh.reserve(endpoint, event.body.length),
+        leaseEndsAt: this.#parts.fresh.reserve(endpoint, event.body),
       }),
     )
     const idempotency = input.idempotency && {
@@ -172,7 +186,7 @@ export class Intake {
 
   #handOverOne({ arrival, endpoints }: Planned, item: AppendedItem, claims: Claim[]): void {
     const { event, deliveries } = arrival
-    this.#announce(event, item)
+    this.#announce(arrival, item)
     endpoints.forEach((endpoint, index) => {
       const delivery = deliveries[index]
       if (delivery === undefined) return
@@ -182,19 +196,26 @@ export class Intake {
       }
       // Wanted but not claimed: it waits behind another in its lane, whose end brings it up.
       if (delivery.leaseEndsAt === null) this.#parts.fresh.noteWaiting(endpoint, delivery.dueAt)
-      else this.#parts.fresh.giveBack(endpoint, event.body.length)
+      else this.#parts.fresh.giveBack(endpoint, event.body)
     })
   }
 
-  #announce({ id: eventId, tenant, type }: Event, { deliveries }: AppendedItem): void {
+  #announce({ event, deliveries }: Arrival, item: AppendedItem): void {
     const { notices } = this.#parts
-    if (notices.heard) notices.publish({ kind: 'event.accepted', tenant, eventId, type, deliveries })
+    if (!notices.heard) return
+    const { id: eventId, tenant, type } = event
+    notices.publish({ kind: 'event.accepted', tenant, eventId, type, deliveries: item.deliveries })
+    for (const at of item.ended) {
+      const { id: deliveryId, endpointId } = deliveries[at] as NewDelivery
+      const end = { status: 'failed', reason: 'endpoint_deleted' } as const
+      notices.publish({ kind: 'delivery.ended', tenant, deliveryId, eventId, endpointId, type, ...end })
+    }
   }
 
   #forgoAll({ arrival, endpoints }: Planned): void {
     endpoints.forEach((endpoint, index) => {
       const reserved = arrival.deliveries[index]?.leaseEndsAt !== null
-      if (reserved) this.#parts.fresh.giveBack(endpoint, arrival.event.body.length)
+      if (reserved) this.#parts.fresh.giveBack(endpoint, arrival.event.body)
     })
   }
 }

@@ -57,20 +57,33 @@ export function valueAt(bytes: Buffer, { start, end }: Range): unknown {
 
 /** A key that comes twice in some object inside a value that a scan has found; null when there is none. */
 export function repeatedKeyAt(bytes: Buffer, { start }: Pick<Range, 'start'>): string | null {
-  const keys = new Set<string>()
-  let repeated: string | null = null
-  const visit = (inner: number): void => {
-    repeated ??= repeatedKeyAt(bytes, { start: inner })
+  try {
+    afterUnrepeated(bytes, start)
+    return null
+  } catch (error) {
+    return problemIn(error).message
   }
-  if (bytes[start] === openBracket) eachItem(bytes, start, 1, visit)
-  if (bytes[start] !== openBrace) return repeated
-  eachMember(bytes, start, 1, (keyAt, keyEnd, valueStart) => {
-    const key = stringAt(bytes, { start: keyAt, end: keyEnd }) ?? ''
-    if (keys.has(key)) repeated ??= key
-    keys.add(key)
-    visit(valueStart)
-  })
-  return repeated
+}
+
+/** Where a value ends that a scan has found. Each byte is looked at once, however deep it is nested. */
+function afterUnrepeated(bytes: Buffer, at: number): number {
+  const isObject = bytes[at] === openBrace
+  if (!isObject && bytes[at] !== openBracket) return afterValue(bytes, at, 0)
+  const keys = new Set<string>()
+  const end = isObject ? closeBrace : closeBracket
+  let next = afterSpace(bytes, at + 1)
+  while (bytes[next] !== end) {
+    if (isObject) {
+      const keyEnd = afterString(bytes, next)
+      const key = stringAt(bytes, { start: next, end: keyEnd }) ?? ''
+      if (keys.has(key)) throw new Stop(key, next)
+      keys.add(key)
+      next = afterSpace(bytes, afterSpace(bytes, keyEnd) + 1)
+    }
+    next = afterSpace(bytes, afterUnrepeated(bytes, next))
+    if (bytes[next] === comma) next = afterSpace(bytes, next + 1)
+  }
+  return next + 1
 }
 
 const quote = 0x22

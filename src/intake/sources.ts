@@ -3,6 +3,7 @@ import type { Source } from '../core/source.ts'
 import { parseTemplate, type Template } from '../core/type-template.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
 import { sourceScope } from './intake.ts'
+import { providerRules } from './providers/providers.ts'
 
 /** A source with what every event of it needs, made once. `scope` is where its event ids are known. */
 export type SourceEntry = Readonly<{ source: Source; scope: string; type: Template; key: Template | null }>
@@ -43,6 +44,16 @@ export class Sources {
     return named ?? this.list().find(({ id }) => id === idOrName) ?? null
   }
 
+  /**
+   * Headers of this tenant's requests that carry a signature. Who sees one and the body can send both again. Those of all
+   * providers, because a source may be gone, or another one now, and its events are still there.
+   */
+  signatureHeaders(tenant: string): ReadonlySet<string> {
+    const ofProviders = Object.values(providerRules).flatMap(({ signatures }) => signatures)
+    const own = this.list().flatMap((source) => (source.tenant === tenant && source.hmac ? [source.hmac.header] : []))
+    return new Set([...ofProviders, ...own])
+  }
+
   /** Rejects with `conflict` when the name is taken, or its tenant has as many as there may be. */
   add(source: Source): Promise<void> {
     return this.#inTurn(async () => {
@@ -51,7 +62,7 @@ export class Sources {
       }
       const { tenant } = source
       if (this.list().filter((other) => other.tenant === tenant).length >= this.#sourcesMax) {
-        const message = `The tenant ${tenant} has ${this.#sourcesMax} sources, and no more can be kept; delete some.`
+        const message = `The tenant ${tenant} has ${this.#sourcesMax} sources, and that is the limit (POSTHORN_TENANT_SOURCES_MAX). Delete some first.`
         throw new PosthornError('conflict', message)
       }
       await this.#store.putSource(source)

@@ -6,11 +6,14 @@ import { changedEndpoint, changeProblems, endpointSchemas, newEndpoint } from '.
 import { endpointShown } from '../server/endpoint-shown.ts'
 import { deletionProblem, targetProblems } from '../server/endpoint-target.ts'
 import { secretOf } from '../server/secrets.ts'
+import { endpointStatsShown } from '../server/status-shown.ts'
 import type { EndpointChangeOptions, EndpointOptions } from './options.ts'
 import { invalid, notFound, readGiven } from './reading.ts'
 
 /** An endpoint as the API shows it, without its secrets. */
 export type ShownEndpoint = ReturnType<typeof endpointShown>
+
+export type ShownEndpointStats = ReturnType<typeof endpointStatsShown>
 
 export type EndpointFilter = Readonly<{ tenant?: string; kind?: EndpointKind; status?: EndpointStatus }>
 
@@ -45,6 +48,13 @@ export class Endpoints {
   async get(id: string): Promise<ShownEndpoint | null> {
     const endpoint = this.#pipeline.catalogue.get(id)
     return endpoint === null ? null : shown(endpoint)
+  }
+
+  /** What waits there, how its attempts go, and what keeps it from being tried; null: there is no such endpoint. */
+  async stats(id: string): Promise<ShownEndpointStats | null> {
+    const { catalogue, status } = this.#pipeline
+    const endpoint = catalogue.get(id)
+    return endpoint === null ? null : endpointStatsShown(await status.of(endpoint))
   }
 
   async update(id: string, options: EndpointChangeOptions): Promise<ShownEndpoint> {

@@ -3,13 +3,18 @@ import { PosthornError } from '../core/errors.ts'
 import type { Notice } from '../core/notice.ts'
 import type { Notification } from '../core/notification.ts'
 import type { Handler } from '../engines/engine.ts'
+import { statusQuery, statusShown } from '../server/status-shown.ts'
 import { Endpoints } from './endpoints.ts'
 import { prepareTable } from './handler-table.ts'
 import { configOf, type HandleOptions, type PosthornOptions } from './options.ts'
+import { asTexts, readGiven } from './reading.ts'
 import { Deliveries, Events } from './records.ts'
 import { type Handle, Registrations } from './registrations.ts'
 import { Replays } from './replays.ts'
 import { type BatchEvent, batchInputs, eventInput, type SendOptions, type Sent, sentItems } from './sending.ts'
+
+/** The status as the API shows it. */
+export type ShownStatus = ReturnType<typeof statusShown>
 
 type Closing = Readonly<{ pipeline: Pipeline; server: App | null }>
 
@@ -77,6 +82,12 @@ export class Posthorn implements AsyncDisposable {
     const registration = this.#registrations.prepare(wanted, handler, options, what)
     this.#registrations.begin([registration])
     return registration
+  }
+
+  /** Whether all is well, and if not, where to look first. `limit`: how many endpoints to list at most (1 to 500). */
+  async status(options: Readonly<{ tenant?: string; limit?: number }> = {}): Promise<ShownStatus> {
+    const { tenant, limit } = readGiven(statusQuery, asTexts(options), 'This status')
+    return statusShown(await this.#parts.pipeline.status.read({ tenant: tenant ?? null, limit }))
   }
 
   /** Calls back when something of this kind, or with `*` anything, has happened and is on disk. Returns what ends it. */

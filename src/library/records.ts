@@ -3,18 +3,18 @@ import { type DeliveryFilter, type DeliveryStatus, deliveryStatuses, type Status
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
 import { previewOf } from '../server/bulk.ts'
-import { deliveryDetail } from '../server/delivery-detail.ts'
+import { deliveryDetail, deliveryShown } from '../server/delivery-detail.ts'
 import { cancelFilter, filterOf, filterQuery, filterShown } from '../server/filter-schema.ts'
 import { closedObject, pageLimitMax, pageQuery } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
-import { deliveryShown, eventShown, summaryShown } from '../server/shown.ts'
+import { eventShown, summaryShown } from '../server/shown.ts'
 import { asTexts, invalid, notFound, readGiven } from './reading.ts'
 import type { ReplayFilterOptions } from './replays.ts'
 
 /** A delivery as the API shows it. */
-export type ShownDelivery = ReturnType<typeof deliveryShown>
+export type ShownDelivery = ReturnType<ReturnType<typeof deliveryShown>>
 export type ShownDeliveryWithLog = Awaited<ReturnType<typeof deliveryDetail>>
-export type ShownEvent = ReturnType<typeof eventShown>
+export type ShownEvent = ReturnType<typeof eventShown<ShownDelivery>>
 export type ShownEventSummary = ReturnType<typeof summaryShown>
 export type ShownPage<T> = Readonly<{ items: readonly T[]; next: string | null }>
 
@@ -70,7 +70,7 @@ export class Deliveries {
       limit,
       ...(cursor !== undefined && { cursor }),
     })
-    return { items: page.items.map(deliveryShown), next: page.next }
+    return { items: page.items.map(deliveryShown(this.#pipeline)), next: page.next }
   }
 
   /** With what it waits for, and the log of its attempts. */
@@ -115,7 +115,7 @@ export class Deliveries {
   async previewCancel(
     filter: CancelFilterOptions | 'all',
   ): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
-    return previewOf(this.#pipeline.store, waitingOf(filter))
+    return previewOf(this.#pipeline, waitingOf(filter))
   }
 
   /** Ends all that wait and match, as failed with reason `cancelled`. `'all'`: everything that waits. */
@@ -154,7 +154,8 @@ export class Events {
     const event = await store.getEvent(id)
     if (event === null) return null
     const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-    return { ...eventShown(event, deliveries.items), body: event.body }
+    const shown = deliveries.items.map(deliveryShown(this.#pipeline))
+    return { ...eventShown(event, shown, new Set()), body: event.body }
   }
 }
 

@@ -4,22 +4,28 @@ import type { DeliveryStatus, StatusClass } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayVerb } from '../core/replay.ts'
+import type { Blocked } from '../dispatch/replays.ts'
+import { deliveryShown } from '../server/delivery-detail.ts'
 import { filterOf, replayFilter } from '../server/filter-schema.ts'
 import { replayAnswer, replayShown } from '../server/replay-answers.ts'
 import { replayFields } from '../server/replay-schema.ts'
 import { closedObject } from '../server/schemas.ts'
 import { Scope } from '../server/scope.ts'
-import { deliveryShown } from '../server/shown.ts'
 import { asTexts, notFound, readGiven } from './reading.ts'
 import type { ShownDelivery } from './records.ts'
 
 /** A replay as the API shows it. */
 export type ShownReplay = z.output<typeof replayAnswer>
 
+/** What a replay would requeue, and the endpoints of it that take nothing now. */
+export type ShownPreview = Readonly<{ matched: number; sample: readonly ShownDelivery[]; blocked: readonly Blocked[] }>
+
 /** Which dead letters; `delivered` ones only when their status is named. */
 export type ReplayFilterOptions = Readonly<{
   endpoint?: string
   event?: string
+  /** The replay that requeued them last. */
+  replay?: string
   status?: DeliveryStatus | readonly DeliveryStatus[]
   statusClass?: StatusClass | readonly StatusClass[]
   key?: string
@@ -51,10 +57,10 @@ export class Replays {
   }
 
   /** How many would be brought back, and a few of them; nothing is done. */
-  async preview(filter: ReplayFilterOptions): Promise<{ matched: number; sample: readonly ShownDelivery[] }> {
+  async preview(filter: ReplayFilterOptions): Promise<ShownPreview> {
     const { selection, tenant } = this.#read({ filter })
-    const { matched, sample } = await this.#pipeline.replays.preview({ selection, tenant })
-    return { matched, sample: sample.map(deliveryShown) }
+    const { matched, sample, blocked } = await this.#pipeline.replays.preview({ selection, tenant })
+    return { matched, sample: sample.map(deliveryShown(this.#pipeline)), blocked }
   }
 
   async create(options: ReplayOptions): Promise<ShownReplay> {

@@ -51,7 +51,7 @@ export function eventInput(event: BatchEvent, { eventBytesMax }: Limits, prefix 
     note('data', `is larger than the ${eventBytesMax} bytes that an event may have`)
   if (errors.length > 0 || typeof bytes === 'string') throw invalid('This event', errors)
   const content = { kind: 'data' as const, bytes }
-  return inputOf({ type, tenant, key, headers: read.headers, content }, { idempotencyKey, traceparent: null })
+  return inputOf({ type, tenant, key, headers: read.headers, content }, { idempotencyKey, traceparent: null, hops: 0 })
 }
 
 const noHeaders: ReturnType<typeof readHeaders> = { headers: {}, errors: [] }

@@ -69,6 +69,13 @@ export const deliveryFields = {
   receivedAt: instantShown,
   lastAttemptAt: instantShown.nullable(),
   deliveredAt: instantShown.nullable(),
+  waitsFor: z.enum(waits).nullable().meta({
+    description: 'Why it is not tried now, if it is pending; null: it is its turn, or it does not wait.',
+  }),
+  waitsUntil: instantShown.nullable().meta({ description: 'When that ends; null: nobody knows.' }),
+  endpointError: z.string().nullable().meta({
+    description: 'The last error of its endpoint, if that is what it waits for (`breaker`, `hold`, `disabled`).',
+  }),
 }
 export const deliveryAnswer = z.strictObject(deliveryFields).meta({ id: 'Delivery' })
 
@@ -105,9 +112,6 @@ const sentAnswer = z
 export const deliveryWithAttempts = z
   .strictObject({
     ...deliveryFields,
-    waitsFor: z.enum(waits).nullable().meta({
-      description: 'Why it is not tried now, if it is pending; null: it is its turn, or it does not wait.',
-    }),
     request: sentAnswer.nullable().meta({ description: 'What the last attempt sent; null: there was none yet.' }),
     attemptLog: z.array(attemptAnswer),
   })
@@ -123,7 +127,9 @@ export const eventAnswer = z
     request: z
       .strictObject({ source: z.string(), method: z.string(), query: z.string(), headers: headersShown })
       .nullable()
-      .meta({ description: 'How it came in, if a source took it in.' }),
+      .meta({
+        description: 'How it came in, if a source took it in. Only an admin sees the values of signature headers.',
+      }),
     deliveries: z.array(deliveryAnswer).meta({ description: 'The newest 500.' }),
     deliveriesNext: z
       .string()
@@ -161,9 +167,13 @@ const breakerShown = z.strictObject({
 export const conditionAnswer = z.strictObject({
   state: z.enum(['closed', 'open', 'half_open']),
   until: instantShown.nullable().meta({ description: 'When an open breaker lets a probe through.' }),
-  failures: z.int().min(0).meta({ description: 'In a row, while it is closed.' }),
+  failures: z.int().min(0).meta({
+    description: 'In a row; of an open breaker those that opened it, and the failed probes since.',
+  }),
   heldUntil: instantShown.nullable().meta({ description: 'The endpoint asked for no tries before.' }),
   failingSince: instantShown.nullable().meta({ description: 'Nothing but failures since then.' }),
+  lastError: z.string().nullable().meta({ description: 'Of the last try that failed; it may be long ago.' }),
+  lastErrorAt: instantShown.nullable(),
 })
 
 const endpointFields = {

@@ -50,11 +50,33 @@ export function bearerOf(authorization: string | undefined): string {
 
 const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
 
+const forwardedPrefix = 'x-forwarded-'
+
+/** A header that a proxy or a tunnel adds to what it passes on; null when there is none. */
+function forwardingHeader(headers: IncomingHttpHeaders): string | null {
+  for (const name in headers) {
+    switch (name) {
+      case 'forwarded':
+      case 'via':
+      case 'x-real-ip':
+        return name
+    }
+    if (name.startsWith(forwardedPrefix)) return name
+  }
+  return null
+}
+
 /**
  * The name in Host must be loopback's, so that a web page cannot reach the server by DNS rebinding, and a page of
- * another origin is refused.
+ * another origin is refused. What a proxy or a tunnel has passed on may be from anywhere.
  */
-function accessOfThisMachine({ host = '', origin }: IncomingHttpHeaders): Caller | Problem {
+function accessOfThisMachine(headers: IncomingHttpHeaders): Caller | Problem {
+  const { host = '', origin } = headers
+  const forwarding = forwardingHeader(headers)
+  if (forwarding !== null) {
+    const detail = `Without POSTHORN_API_KEY only requests from this machine are served, and the ${forwarding.slice(0, 100)} header says that this one came through a proxy or a tunnel. Set POSTHORN_API_KEY, or point the tunnel at POSTHORN_PUBLIC_PORT, which serves /in/* and hubs alone.`
+    return new Problem('forbidden', detail)
+  }
   if (!loopbackHost.test(host)) {
     const detail = `Without POSTHORN_API_KEY only requests to a loopback name are served, and the Host header is ${JSON.stringify(host.slice(0, 100))}.`
     return new Problem('forbidden', detail)

@@ -2,9 +2,9 @@ import type { Buffer } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { EventInput } from '../intake/intake.ts'
 import { type Range, scanArray, scanObject } from '../intake/json-scan.ts'
-import { inputOf, type RequestFacts, readEvent } from './event-reader.ts'
+import { errorsOf, eventIn, inputOf, type RequestFacts } from './event-reader.ts'
 import { malformed, mediaTypeProblem } from './json.ts'
-import { type FieldError, Problem, validationProblem } from './problem.ts'
+import { errorsMax, type FieldError, Problem, validationProblem } from './problem.ts'
 import type { Scope } from './scope.ts'
 
 export const batchEventsMax = 10_000
@@ -22,7 +22,7 @@ export type BatchReading = Readonly<{
   eventBytesMax: number
 }>
 
-/** All events of a batch, or a problem that names every wrong field of every event. */
+/** All events of a batch, or a problem that names the wrong fields of its events, as many as can be listed. */
 export async function readBatch(reading: BatchReading): Promise<readonly EventInput[]> {
   const { body, contentType, facts } = reading
   if (facts.idempotencyKey !== null) {
@@ -33,6 +33,7 @@ export async function readBatch(reading: BatchReading): Promise<readonly EventIn
   const ranges = isLines ? linesOf(body) : itemsOf(body, contentType)
   const inputs: EventInput[] = []
   const errors: FieldError[] = []
+  let unlisted = 0
   let turnBeganAt = performance.now()
   let index = 0
   for (const range of ranges) {
@@ -41,14 +42,16 @@ export async function readBatch(reading: BatchReading): Promise<readonly EventIn
     }
     const input = readItem(reading, range, index, isLines ? () => `Line ${lineOf(body, range.start)}` : null)
     if ('type' in input) inputs.push(input)
-    else errors.push(...input)
+    // To say what is wrong costs far more than to see that something is.
+    else if (errors.length < errorsMax) errors.push(...input.errors())
+    else unlisted += 1
     index += 1
     if (performance.now() - turnBeganAt > turnMsMax) {
       await nextTurn()
       turnBeganAt = performance.now()
     }
   }
-  if (errors.length > 0) throw validationProblem(errors)
+  if (errors.length > 0) throw validationProblem(errors, unlisted)
   return inputs
 }
 
@@ -57,7 +60,7 @@ function readItem(
   range: Range,
   index: number,
   nameOf: (() => string) | null,
-): EventInput | readonly FieldError[] {
+): EventInput | Readonly<{ errors: () => readonly FieldError[] }> {
   const bytes = body.subarray(range.start, range.end)
   if (bytes.length > eventBytesMax) {
     const detail = `The event [${index}] is larger than the ${eventBytesMax} bytes that an event may have.`
@@ -68,8 +71,11 @@ function readItem(
     const position = scanned.position + range.start
     throw malformed(nameOf?.() ?? `The event [${index}]`, { ...scanned, position })
   }
-  const event = readEvent(bytes, scanned.members)
-  if (!('type' in event)) return event.map(({ path, message }) => ({ path: `[${index}].${path}`, message }))
+  const event = eventIn(bytes, scanned.members)
+  if (event === null) {
+    const named = ({ path, message }: FieldError) => ({ path: `[${index}].${path}`, message })
+    return { errors: () => errorsOf(bytes, scanned.members).map(named) }
+  }
   const { type, key, headers, data, idempotencyKey } = event
   const tenant = scope.owner(event.tenant)
   const content = { kind: 'data' as const, bytes: bytes.subarray(data.start, data.end) }

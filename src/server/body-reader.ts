@@ -1,20 +1,32 @@
 import type { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { BodyPace, type Paced } from './body-pace.ts'
 import { Pieces } from './pieces.ts'
 import { Problem } from './problem.ts'
 
 const retryAfterSeconds = '1'
 
+/** Where the bytes of one body are counted. */
+export type BodyRoom = Readonly<{
+  pace: BodyPace
+  /** Whether there was room. */
+  take(bytes: number): boolean
+  /** All that was taken. */
+  give(bytes: number): void
+}>
+
 /**
  * What all bodies together may hold of the memory while they are read. Counted is what has come, not what was
  * announced: a client that promises much and sends little takes nothing from the others.
  */
-export class BodyBudget {
+export class BodyBudget implements BodyRoom {
+  readonly pace: BodyPace
   readonly #bytesMax: number
   #used = 0
 
-  constructor(bytesMax: number) {
+  constructor(bytesMax: number, pace = new BodyPace()) {
     this.#bytesMax = bytesMax
+    this.pace = pace
   }
 
   /** Bytes in use. */
@@ -22,7 +34,10 @@ export class BodyBudget {
     return this.#used
   }
 
-  /** Whether there was room. */
+  get free(): number {
+    return this.#bytesMax - this.#used
+  }
+
   take(bytes: number): boolean {
     if (this.#used + bytes > this.#bytesMax) return false
     this.#used += bytes
@@ -42,44 +57,63 @@ export type Exchange = Readonly<{ request: IncomingMessage; response: ServerResp
  */
 export class BodyReading {
   readonly #bytesMax: number
-  readonly #budget: BodyBudget
+  /** As the client says; infinite when it does not. */
+  readonly #announced: number
+  readonly #room: BodyRoom
   readonly #done: (body: Buffer | Problem) => void
   readonly #pieces = new Pieces()
   #size = 0
+  #watched: Paced | null = null
   #state: 'reading' | 'done' | 'released' = 'reading'
 
   constructor(
     { request, response }: Exchange,
     bytesMax: number,
-    budget: BodyBudget,
+    room: BodyRoom,
     done: (body: Buffer | Problem) => void,
   ) {
     this.#bytesMax = bytesMax
-    this.#budget = budget
+    this.#announced = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
+    this.#room = room
     this.#done = done
     request.on('data', (chunk: Buffer) => this.#read(chunk))
     request.on('end', () => this.#end())
     response.on('close', () => this.release())
+    if (request.headers.expect !== undefined && request.httpVersionMinor > 0) response.writeContinue()
   }
 
   /** The bytes are no longer needed. Safe to call twice; the end of the response calls it too. */
   release(): void {
     if (this.#state === 'released') return
     this.#state = 'released'
+    this.#unwatch()
     this.#pieces.drop()
-    this.#budget.give(this.#size)
+    this.#room.give(this.#size)
     this.#size = 0
   }
 
   #read(chunk: Buffer): void {
     if (this.#state !== 'reading') return
     const isTooLarge = this.#size + chunk.length > this.#bytesMax
-    if (isTooLarge || !this.#budget.take(chunk.length)) {
+    if (isTooLarge || !this.#room.take(chunk.length)) {
       this.#refuse(isTooLarge ? tooLarge(this.#bytesMax) : overloaded())
       return
     }
     this.#size += chunk.length
     this.#pieces.add(chunk)
+    if (this.#size < this.#announced) this.#watch()
+  }
+
+  /** Most bodies come in one piece and are never waited for. */
+  #watch(): void {
+    if (this.#watched !== null) return
+    this.#watched = { size: () => this.#size, tooSlow: () => this.#refuse(tooSlow()) }
+    this.#room.pace.watch(this.#watched)
+  }
+
+  #unwatch(): void {
+    if (this.#watched !== null) this.#room.pace.forget(this.#watched)
+    this.#watched = null
   }
 
   #refuse(problem: Problem): void {
@@ -90,6 +124,7 @@ export class BodyReading {
   #end(): void {
     if (this.#state !== 'reading') return
     this.#state = 'done'
+    this.#unwatch()
     const body = this.#pieces.whole()
     this.#pieces.drop()
     this.#done(body)
@@ -103,6 +138,10 @@ export function announcedProblem({ headers }: IncomingMessage, bytesMax: number)
 
 function tooLarge(bytesMax: number): Problem {
   return new Problem('too_large', `The body is larger than the ${bytesMax} bytes that are taken here.`)
+}
+
+function tooSlow(): Problem {
+  return new Problem('request_timeout', 'The body came too slowly or not at all.')
 }
 
 export function overloaded(): Problem {

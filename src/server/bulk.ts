@@ -1,10 +1,9 @@
 import { z } from 'zod'
 import type { DeliveryFilter } from '../core/delivery.ts'
 import { sampleMax } from '../dispatch/replays.ts'
-import type { Store } from '../store/store.ts'
+import { type DetailParts, deliveryShown } from './delivery-detail.ts'
 import { type FieldError, validationProblem } from './problem.ts'
 import { says } from './schemas.ts'
-import { deliveryShown } from './shown.ts'
 
 // What the verbs that touch many deliveries have in common.
 
@@ -23,8 +22,9 @@ function scopeProblem(isEmpty: boolean, isAll: boolean, what: string): FieldErro
 }
 
 /** How many would be touched, and a few of them. */
-export async function previewOf(store: Store, filter: DeliveryFilter) {
+export async function previewOf(parts: DetailParts, filter: DeliveryFilter) {
+  const { store } = parts
   const matched = await store.countDeliveries(filter, Number.MAX_SAFE_INTEGER)
   const { items } = await store.listDeliveries({ ...filter, limit: sampleMax })
-  return { matched, sample: items.map(deliveryShown) }
+  return { matched, sample: items.map(deliveryShown(parts)) }
 }

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { Readable } from 'node:stream'
+import { withoutCredentials } from '../core/url-credentials.ts'
 
 export type ClientSettings = Readonly<{ url: string; apiKey: string | null }>
 
@@ -57,10 +58,13 @@ const answerBytesMax = 64 * 1024 * 1024
 /** The REST API of a running Posthorn, for the command line. */
 export class ApiClient {
   readonly url: string
+  /** As it may be printed. */
+  readonly shownUrl: string
   readonly #apiKey: string | null
 
   constructor(settings: ClientSettings) {
     this.url = settings.url.replace(/\/+$/, '')
+    this.shownUrl = withoutCredentials(this.url)
     this.#apiKey = settings.apiKey
   }
 
@@ -77,7 +81,8 @@ export class ApiClient {
     const { bytes, status } = await this.#request(method, path, options)
     if (bytes.length === 0) return undefined
     const parsed = parseJson(bytes)
-    if (parsed === undefined) throw new Unreachable(`${this.url} answered ${status} with something that is not JSON.`)
+    if (parsed === undefined)
+      throw new Unreachable(`${this.shownUrl} answered ${status} with something that is not JSON.`)
     return parsed
   }
 
@@ -90,7 +95,7 @@ export class ApiClient {
   async *lines(path: string, query: Query, signal: AbortSignal): AsyncGenerator<string> {
     const response = await this.#send('GET', path, { query, signal })
     try {
-      if (response.statusCode !== 200) throw problemOf(await answerOf(response), this.url)
+      if (response.statusCode !== 200) throw problemOf(await answerOf(response), this.shownUrl)
       let rest = ''
       for await (const chunk of response.setEncoding('utf8')) {
         const lines = `${rest}${chunk}`.split('\n')
@@ -108,7 +113,7 @@ export class ApiClient {
   async #request(method: string, path: string, options: RequestOptions): Promise<Answer> {
     const answer = await this.#exchange(method, path, options)
     if (answer.status >= 200 && answer.status < 300) return answer
-    throw problemOf(answer, this.url)
+    throw problemOf(answer, this.shownUrl)
   }
 
   async #exchange(method: string, path: string, options: RequestOptions): Promise<Answer> {
@@ -147,10 +152,10 @@ export class ApiClient {
     const code = 'code' in error ? String(error.code) : ''
     const advice = 'start one with `npm start` (or `posthorn start`), or set POSTHORN_URL'
     if (code === 'ECONNREFUSED' || code === 'ENOTFOUND') {
-      return new Unreachable(`no Posthorn answers at ${this.url}; ${advice}`, { cause: error })
+      return new Unreachable(`no Posthorn answers at ${this.shownUrl}; ${advice}`, { cause: error })
     }
     const what = error.message === '' ? code : error.message
-    return new Unreachable(`the exchange with ${this.url} broke off: ${what}`, { cause: error })
+    return new Unreachable(`the exchange with ${this.shownUrl} broke off: ${what}`, { cause: error })
   }
 }
 

@@ -37,7 +37,7 @@ function binary(headers: IncomingHttpHeaders): CloudEvent {
 
 function structured(headers: IncomingHttpHeaders, body: Buffer): CloudEvent {
   const attributes = new Map<string, string>()
-  for (const member of readMembers(body, headers['content-type'])) {
+  for (const member of readMembers(body, headers)) {
     if (member.key === 'data' || member.key === 'data_base64') continue
     const value = valueAt(body, member)
     if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {

@@ -3,13 +3,13 @@ import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { lacksRoute } from '../core/relay.ts'
 import { sentRequest } from '../core/sent-request.ts'
-import { waitsFor } from '../core/waiting.ts'
+import { type Wait, waitOf } from '../core/waiting.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { DeliveryRecord, Store } from '../store/store.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import type { Relays } from './relays.ts'
-import { attemptShown, deliveryShown, instant } from './shown.ts'
+import { attemptShown, deliveryFacts, instant } from './shown.ts'
 
 export type DetailParts = Readonly<{
   store: Store
@@ -20,7 +20,22 @@ export type DetailParts = Readonly<{
   clock: Clock
 }>
 
-/** A delivery as it is shown by itself: with what it waits for, what was sent, and what was tried. */
+/** Shows deliveries with what they wait for, and the error of the endpoint that keeps them waiting. */
+export function deliveryShown(parts: DetailParts) {
+  return (record: DeliveryRecord) => {
+    const wait = waitAt(parts, record)
+    const isEndpoints = wait?.for === 'breaker' || wait?.for === 'hold' || wait?.for === 'disabled'
+    const { lastError } = parts.dispatcher.conditionOf(record.delivery.endpointId)
+    return {
+      ...deliveryFacts(record),
+      waitsFor: wait?.for ?? null,
+      waitsUntil: instant(wait?.until ?? null),
+      endpointError: isEndpoints ? lastError : null,
+    }
+  }
+}
+
+/** A delivery as it is shown by itself: with what was sent, and what was tried. */
 export async function deliveryDetail(
   parts: DetailParts,
   record: DeliveryRecord,
@@ -28,8 +43,7 @@ export async function deliveryDetail(
 ) {
   const attempts = await parts.store.listAttempts(record.delivery.id)
   return {
-    ...deliveryShown(record),
-    waitsFor: reasonToWait(parts, record),
+    ...deliveryShown(parts)(record),
     request: await requestShown(parts, record, attempts.at(-1), showHeaders),
     attemptLog: attempts.map(attemptShown),
   }
@@ -47,13 +61,14 @@ async function requestShown(
   return { ...sent, endpointChangedAt: instant(sent.endpointChangedAt) }
 }
 
-function reasonToWait(parts: DetailParts, { delivery }: DeliveryRecord) {
+function waitAt(parts: DetailParts, { delivery }: DeliveryRecord): Wait | null {
+  if (delivery.status !== 'pending') return null
   const { catalogue, dispatcher, clock } = parts
   const endpoint = catalogue.get(delivery.endpointId)
   if (endpoint === null) return null
   const { breaker, heldUntil } = dispatcher.conditionOf(endpoint.id)
   const served = dispatcher.isServed(endpoint.id)
-  return waitsFor(delivery, {
+  return waitOf(delivery, {
     ...{ endpoint, served, breaker, heldUntil },
     lacksRoute: hubLacksRoute(parts, endpoint),
     allPaused: dispatcher.paused,
@@ -61,7 +76,8 @@ function reasonToWait(parts: DetailParts, { delivery }: DeliveryRecord) {
   })
 }
 
-function hubLacksRoute({ relays, gate }: DetailParts, endpoint: Endpoint): boolean {
+/** Whether the hub of a relay endpoint is there, and does not have its route. */
+export function hubLacksRoute({ relays, gate }: Pick<DetailParts, 'relays' | 'gate'>, endpoint: Endpoint): boolean {
   if (endpoint.kind !== 'relay') return false
   const relay = relays.named(endpoint.tenant, endpoint.relay)
   return relay !== null && lacksRoute(gate.linkOf(relay.id), endpoint.route)

@@ -1,8 +1,7 @@
 import { formatDuration } from '../core/duration.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { retryShown } from './retry-schema.ts'
-
-const hidden = '•••'
+import { hidden } from './shown.ts'
 
 /** All of an endpoint but its secrets. Headers may carry credentials: who may not change them sees only their names. */
 export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ showHeaders: boolean }>) {

@@ -4,17 +4,19 @@ import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import type { FieldError } from './problem.ts'
 import type { Relays } from './relays.ts'
+import type { ServerParts } from './server.ts'
 
 type Target = Readonly<{ url?: string | undefined; relay?: string | undefined }>
-type TargetParts = Readonly<{ refusal: (url: string) => Promise<string | null>; relays: Relays }>
+type TargetParts = Pick<ServerParts, 'refusal' | 'relays'>
 
 /** Why an endpoint of this tenant may not lead there, by field; what is not named is not looked at. */
 export async function targetProblems(
   { refusal, relays }: TargetParts,
   tenant: string,
   { url, relay }: Target,
+  who = { isOperator: false },
 ): Promise<readonly FieldError[]> {
-  const refused = url === undefined ? null : await refusal(url)
+  const refused = url === undefined ? null : await refusal(url, who)
   const unknown = relay === undefined ? null : unknownRelay(relays, tenant, relay)
   return [
     ...(refused === null ? [] : [{ path: 'url', message: refused }]),

@@ -2,10 +2,11 @@ import type { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
+import { hopsHeader, hopsIn } from '../core/hops.ts'
 import { sentTypeProblem } from '../core/routing.ts'
 import { type EventInput, idempotencyKeptMs, tenantScope } from '../intake/intake.ts'
 import { type Member, type Range, stringAt, valueAt } from '../intake/json-scan.ts'
-import { plainValue } from './json.ts'
+import { contentEncodingOf, plainValue } from './json.ts'
 import { type FieldError, Problem, validationProblem } from './problem.ts'
 import {
   closedObject,
@@ -40,11 +41,16 @@ export type ReadEvent = Readonly<{
   idempotencyKey: string | null
 }>
 
-/**
- * Reads the members of an event. This is the way of every event, so it does by hand what `eventSchema` says; as soon
- * as something is wrong the schema itself tells what. A property test keeps the two of one mind.
- */
+/** The event that these members are, or every wrong field: what is wrong is told by the schema itself. */
 export function readEvent(bytes: Buffer, members: readonly Member[]): ReadEvent | readonly FieldError[] {
+  return eventIn(bytes, members) ?? errorsOf(bytes, members)
+}
+
+/**
+ * The event that these members are; null when something is wrong. This is the way of every event, so it does by hand
+ * what `eventSchema` says. A property test keeps the two of one mind.
+ */
+export function eventIn(bytes: Buffer, members: readonly Member[]): ReadEvent | null {
   let type: string | null = null
   let data: Member | null = null
   let eventKey: string | null = null
@@ -81,10 +87,10 @@ export function readEvent(bytes: Buffer, members: readonly Member[]): ReadEvent 
         break
       }
       default:
-        isGood = false
+        return null
     }
   }
-  if (!isGood || type === null || data === null) return errorsOf(bytes, members)
+  if (!isGood || type === null || data === null) return null
   return { type, tenant: eventTenant, key: eventKey, headers: eventHeaders, data, idempotencyKey }
 }
 
@@ -116,16 +122,26 @@ function isNull(bytes: Buffer, { start }: Range): boolean {
 }
 
 /** The part of a request that is the same for every event in it. */
-export type RequestFacts = Readonly<{ idempotencyKey: string | null; traceparent: string | null }>
+export type RequestFacts = Readonly<{
+  idempotencyKey: string | null
+  traceparent: string | null
+  /** How many Posthorns it has passed; 0: it comes from elsewhere. */
+  hops: number
+}>
 
 export function requestFacts(headers: IncomingHttpHeaders): RequestFacts {
   const idempotencyKey = headers['idempotency-key']
   const traceparent = headers.traceparent
-  if (idempotencyKey === undefined && traceparent === undefined) return noFacts
-  return { idempotencyKey: idempotencyKeyOf(idempotencyKey), traceparent: traceparentOf(traceparent) }
+  const hops = headers[hopsHeader]
+  if (idempotencyKey === undefined && traceparent === undefined && hops === undefined) return noFacts
+  return {
+    idempotencyKey: idempotencyKeyOf(idempotencyKey),
+    traceparent: traceparentOf(traceparent),
+    hops: hopsIn(hops),
+  }
 }
 
-const noFacts: RequestFacts = { idempotencyKey: null, traceparent: null }
+const noFacts: RequestFacts = { idempotencyKey: null, traceparent: null, hops: 0 }
 
 function idempotencyKeyOf(value: string | string[] | undefined): string | null {
   if (value === undefined) return null
@@ -142,10 +158,27 @@ function traceparentOf(value: string | string[] | undefined): string | null {
   return isValid ? text : null
 }
 
+/** What says how to read bytes that are sent on as they came, beside their content type. */
+export function contentHeaders(headers: IncomingHttpHeaders): Readonly<Record<string, string>> {
+  const encoding = contentEncodingOf(headers)
+  return encoding === null ? noHeaders : { 'content-encoding': encoding }
+}
+
 type SentEvent = Omit<EventInput, 'idempotency' | 'request'>
 
-/** The event as the intake takes it. The trace is no part of its fingerprint: a repeat has a trace of its own. */
-export function inputOf(event: SentEvent, { idempotencyKey, traceparent }: RequestFacts): EventInput {
+/** An event's own headers, and what the request says of the way that it came. */
+export function withOrigin(
+  headers: EventInput['headers'],
+  { traceparent, hops }: Pick<RequestFacts, 'traceparent' | 'hops'>,
+): EventInput['headers'] {
+  const isTraced = traceparent !== null && headers.traceparent === undefined
+  if (!isTraced && hops === 0) return headers
+  return { ...headers, ...(isTraced && { traceparent }), ...(hops > 0 && { [hopsHeader]: String(hops) }) }
+}
+
+/** The event as the intake takes it. Its way here is no part of its fingerprint: a repeat has one of its own. */
+export function inputOf(event: SentEvent, facts: RequestFacts): EventInput {
+  const { idempotencyKey } = facts
   const idempotency =
     idempotencyKey === null
       ? null
@@ -155,9 +188,7 @@ export function inputOf(event: SentEvent, { idempotencyKey, traceparent }: Reque
           fingerprint: fingerprintOf(event),
           keptMs: idempotencyKeptMs,
         }
-  const isTraced = traceparent !== null && event.headers.traceparent === undefined
-  const headers = isTraced ? { ...event.headers, traceparent } : event.headers
-  return { ...event, headers, idempotency, request: null }
+  return { ...event, headers: withOrigin(event.headers, facts), idempotency, request: null }
 }
 
 /** The key in the header and the one in the event must not contradict each other. */

@@ -23,6 +23,7 @@ const idError = says('must be the id of a delivery, like dlv_…')
 const filterFields = {
   endpoint: filterText.exactOptional(),
   event: filterText.exactOptional(),
+  replay: filterText.meta({ description: 'The replay that requeued it last.' }).exactOptional(),
   reason: choice(reasons).exactOptional(),
   error: filterText.meta({ description: 'A part of lastError.' }).exactOptional(),
 }
@@ -64,7 +65,7 @@ export const discardFilter = filterBody({ status: oneOrMore(deadStatuses) })
 export const cancelFilter = filterBody({})
 
 type Asked = Readonly<{
-  [Name in 'endpoint' | 'event' | 'key' | 'type' | 'tenant' | 'error']?: string | undefined
+  [Name in 'endpoint' | 'replay' | 'event' | 'key' | 'type' | 'tenant' | 'error']?: string | undefined
 }> &
   Readonly<{
     status?: DeliveryStatus | readonly DeliveryStatus[] | undefined
@@ -77,10 +78,11 @@ type Asked = Readonly<{
 
 /** The filter in the words of core, within what the caller may see. */
 export function filterOf(asked: Asked, scope: Scope): DeliveryFilter {
-  const { endpoint, event, status, statusClass, key, type, reason, error, from, to, ids } = asked
+  const { endpoint, replay, event, status, statusClass, key, type, reason, error, from, to, ids } = asked
   return {
     ...scope.filter(asked.tenant),
     ...(endpoint !== undefined && { endpointId: endpoint }),
+    ...(replay !== undefined && { replayId: replay }),
     ...(event !== undefined && { eventId: event }),
     ...(status !== undefined && { statuses: [status].flat() }),
     ...(statusClass !== undefined && { statusClasses: [statusClass].flat() }),
@@ -96,10 +98,12 @@ export function filterOf(asked: Asked, scope: Scope): DeliveryFilter {
 
 /** The same filter as it was asked for. */
 export function filterShown(filter: DeliveryFilter): Record<string, unknown> {
-  const { tenant, endpointId, eventId, statuses, statusClasses, key, type, reason, error, from, to, ids } = filter
+  const { tenant, endpointId, replayId, eventId, statuses, statusClasses, key, type } = filter
+  const { reason, error, from, to, ids } = filter
   return {
     ...(tenant !== undefined && { tenant }),
     ...(endpointId !== undefined && { endpoint: endpointId }),
+    ...(replayId !== undefined && { replay: replayId }),
     ...(eventId !== undefined && { event: eventId }),
     ...(statuses !== undefined && { status: statuses }),
     ...(statusClasses !== undefined && { statusClass: statusClasses }),

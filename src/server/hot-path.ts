@@ -37,6 +37,7 @@ export function hotPathFacts(bytesMax: number): RouteFacts {
     tag: 'events',
     body: { kind: 'bytes', content, bytesMax, example },
     responses: { 202: acceptedShown },
+    problems: ['loop_detected'],
   }
 }
 
@@ -115,7 +116,7 @@ function readInput({ headers, url = '' }: IncomingMessage, body: Buffer, scope: 
   if (url !== hotPathUrl) throw new Problem('malformed_request', 'POST /v1/events takes no query parameters.')
   const cloudEvent = cloudEventOf(headers, body)
   if (cloudEvent !== null) return rawInput({ headers, body, type: null, key: null, tenant: scope.owner(), cloudEvent })
-  const event = readEvent(body, readMembers(body, headers['content-type']))
+  const event = readEvent(body, readMembers(body, headers))
   if (!('type' in event)) throw validationProblem(event)
   const facts = requestFacts(headers)
   const idempotencyKey = agreedKey(facts.idempotencyKey, event.idempotencyKey)

@@ -1,15 +1,17 @@
 import type { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { hopsHeader } from '../core/hops.ts'
 import type { Source } from '../core/source.ts'
-import { readInbound } from '../intake/inbound.ts'
-import { inboundRequest, mediaTypeOf } from '../intake/inbound-request.ts'
+import { type BodyReader, type Inbound, readInbound } from '../intake/inbound.ts'
+import { inboundHead, mediaTypeOf } from '../intake/inbound-request.ts'
 import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
 import type { Handshake, Refusal } from '../intake/providers/verification.ts'
 import type { SourceEntry, Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
 import { inboundAccepted } from './answers.ts'
-import { announcedProblem, type BodyBudget, BodyReading } from './body-reader.ts'
-import { requestFacts } from './event-reader.ts'
+import { announcedProblem, BodyReading } from './body-reader.ts'
+import { type BodyShares, networkOf } from './body-shares.ts'
+import { contentHeaders, requestFacts, withOrigin } from './event-reader.ts'
 import { notFound, Problem } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import type { RouteFacts } from './route.ts'
@@ -18,7 +20,7 @@ import { sourceName } from './source-schema.ts'
 export type InboundPathParts = Readonly<{
   sources: Sources
   intake: Intake
-  bodies: BodyBudget
+  bodies: BodyShares
   log: Logger
   now: () => number
   /** Answers with the problem that the error is. */
@@ -41,7 +43,7 @@ export function inboundFacts(bytesMax: number): readonly RouteFacts[] {
       summary: 'What a provider calls; its signature is what lets it in',
       body: { kind: 'bytes', content: { '*/*': null }, bytesMax },
       responses: { 202: inboundAccepted, 200: { content: { 'text/plain': null } } },
-      problems: ['signature_missing', 'signature_wrong', 'timestamp_stale'],
+      problems: ['signature_missing', 'signature_wrong', 'timestamp_stale', 'loop_detected'],
     },
     {
       ...here,
@@ -70,7 +72,7 @@ export function openInboundPath(
     // What is left of the body is read and thrown away by node, so that the client gets to see the answer.
     if (entry !== null && refused?.code === tooLarge) refusals.note(entry.source, tooLarge)
     if (entry === null || refused !== null) parts.fail(request, response, refused)
-    else new Visit(parts, refusals, entry, request, response)
+    else new Visit(parts, refusals, entry, request, response).begin()
     return true
   }
 }
@@ -91,7 +93,7 @@ function headProblem(request: IncomingMessage, { bodyBytesMax, contentTypes }: S
   return new Problem('unsupported_media_type', detail)
 }
 
-/** One request on its way: body → verification → intake → answer. */
+/** One request on its way: head → body → verification → intake → answer. */
 class Visit {
   readonly #parts: InboundPathParts
   readonly #refusals: RefusalLog
@@ -111,45 +113,61 @@ class Visit {
     this.#entry = entry
     this.#request = request
     this.#response = response
-    const { bodyBytesMax } = entry.source
-    const reading = new BodyReading({ request, response }, bodyBytesMax, parts.bodies, (body) => {
-      this.#take(body)
-      // The intake has its own copy, and counts it.
-      reading.release()
-    })
   }
 
-  #take(body: Buffer | Problem): void {
+  begin(): void {
+    const { method = '', url = '', headers } = this.#request
+    // Of all headers only set-cookie is a list, and it is no header of a request.
+    const head = inboundHead({ method, url, headers: headers as Readonly<Record<string, string>> })
     try {
-      if (body instanceof Problem) {
-        if (body.code === tooLarge) this.#refusals.note(this.#entry.source, tooLarge)
-        throw body
-      }
-      const inbound = readInbound(this.#entry, this.#received(body), this.#parts.now(), this.#ownHeaders())
-      switch (inbound.kind) {
-        case 'event':
-          this.#accept(inbound.input)
-          return
-        case 'handshake':
-          this.#shake(inbound)
-          return
-        case 'refused':
-          this.#refuse(inbound)
-      }
+      const found = readInbound(this.#entry, head, this.#parts.now(), this.#ownHeaders())
+      if (typeof found === 'function') this.#read(found)
+      else this.#tell(found)
     } catch (error) {
       this.#fail(error)
     }
   }
 
-  #received(body: Buffer) {
-    const { method = '', url = '', headers } = this.#request
-    // Of all headers only set-cookie is a list, and it is no header of a request.
-    return inboundRequest({ method, url, headers: headers as Readonly<Record<string, string>>, body })
+  #read(readBody: BodyReader): void {
+    const { bodyBytesMax, id } = this.#entry.source
+    const room = this.#parts.bodies.open(id, networkOf(this.#request.socket.remoteAddress ?? ''))
+    const exchange = { request: this.#request, response: this.#response }
+    const reading = new BodyReading(exchange, bodyBytesMax, room, (body) => {
+      this.#take(body, readBody)
+      // The intake has its own copy, and counts it.
+      reading.release()
+    })
+  }
+
+  #take(body: Buffer | Problem, readBody: BodyReader): void {
+    if (body instanceof Problem) {
+      if (body.code === tooLarge) this.#refusals.note(this.#entry.source, tooLarge)
+      this.#fail(body)
+      return
+    }
+    try {
+      this.#tell(readBody(body))
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #tell(inbound: Inbound): void {
+    switch (inbound.kind) {
+      case 'event':
+        this.#accept(inbound.input)
+        return
+      case 'handshake':
+        this.#shake(inbound)
+        return
+      case 'refused':
+        this.#refuse(inbound)
+    }
   }
 
   #ownHeaders(): EventInput['headers'] {
-    const { traceparent } = requestFacts({ traceparent: this.#request.headers.traceparent })
-    return traceparent === null ? {} : { traceparent }
+    const { traceparent, [hopsHeader]: hops } = this.#request.headers
+    return withOrigin(contentHeaders(this.#request.headers), requestFacts({ traceparent, [hopsHeader]: hops }))
   }
 
   #accept(input: EventInput): void {
@@ -180,9 +198,12 @@ class Visit {
 
   #refuse({ code, message }: Refusal): void {
     this.#refusals.note(this.#entry.source, code)
-    if (this.#request.method === 'GET') throw new Problem('malformed_request', message)
+    if (this.#request.method === 'GET') {
+      this.#fail(new Problem('malformed_request', message))
+      return
+    }
     const headers = { 'www-authenticate': 'Signature realm="posthorn"' }
-    throw new Problem(code === 'malformed' ? 'signature_wrong' : code, message, { headers })
+    this.#fail(new Problem(code === 'malformed' ? 'signature_wrong' : code, message, { headers }))
   }
 
   #fail(error: unknown): void {

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import type { IncomingHttpHeaders } from 'node:http'
 import { type Member, repeatedKeyAt, type ScanProblem, scanObject, valueAt } from '../intake/json-scan.ts'
 import { Problem } from './problem.ts'
 
@@ -14,11 +15,24 @@ export function malformed(what: string, { message, position }: ScanProblem): Pro
   return new Problem('malformed_json', `${what} ${message} (at byte ${position}).`)
 }
 
+/** Compressed JSON is not JSON yet: what has to be read here must come as it is. */
+export function encodingProblem(headers: IncomingHttpHeaders): Problem | null {
+  const encoding = contentEncodingOf(headers)
+  if (encoding === null) return null
+  const detail = `The body has content-encoding ${JSON.stringify(encoding.slice(0, 100))}; send it without, or as raw bytes to POST /v1/events/{type}.`
+  return new Problem('unsupported_media_type', detail)
+}
+
+/** null: the bytes are what the content type says. */
+export function contentEncodingOf({ 'content-encoding': encoding }: IncomingHttpHeaders): string | null {
+  return encoding === undefined || encoding === '' || encoding.toLowerCase() === 'identity' ? null : encoding
+}
+
 /** The body of a request as an object. `{}` stands for no body where a body is not needed. */
-export function readObject(body: unknown, contentType: string | undefined, needed = true): unknown {
+export function readObject(body: unknown, headers: IncomingHttpHeaders, needed = true): unknown {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0)
   if (bytes.length === 0 && !needed) return {}
-  const members = readMembers(bytes, contentType)
+  const members = readMembers(bytes, headers)
   return Object.fromEntries(members.map((member) => [member.key, plainValue(bytes, member)]))
 }
 
@@ -31,8 +45,8 @@ export function plainValue(bytes: Buffer, member: Member): unknown {
 }
 
 /** The same, not yet turned into values. */
-export function readMembers(bytes: Buffer, contentType: string | undefined): readonly Member[] {
-  const refused = mediaTypeProblem(contentType)
+export function readMembers(bytes: Buffer, headers: IncomingHttpHeaders): readonly Member[] {
+  const refused = mediaTypeProblem(headers['content-type']) ?? encodingProblem(headers)
   if (refused !== null) throw refused
   const scanned = scanObject(bytes)
   if (scanned.kind === 'problem') throw malformed('The body', scanned)

@@ -1,10 +1,12 @@
 import type { ApiKey, Caller } from '../core/api-key.ts'
+import { quotaProblem } from '../core/quota.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
 import { hashOfKey, newKeyText } from './key-text.ts'
 import { Problem } from './problem.ts'
 
 export const keyPrefix = 'phk_'
 const keysMax = 10_000
+const tenantMaxDefault = 1_000
 
 type Kept = Readonly<{ key: ApiKey; caller: Caller }>
 
@@ -13,9 +15,15 @@ export class Keys {
   readonly #store: Pick<RegistryStore, 'putApiKey' | 'removeApiKey' | 'listApiKeys'>
   readonly #byHash = new Map<string, Kept>()
   readonly #onRevoked = new Set<() => void>()
+  readonly #tenantMax: number
+  #last: Promise<unknown> = Promise.resolve()
 
-  constructor(store: Pick<RegistryStore, 'putApiKey' | 'removeApiKey' | 'listApiKeys'>) {
+  constructor(
+    store: Pick<RegistryStore, 'putApiKey' | 'removeApiKey' | 'listApiKeys'>,
+    { tenantMax } = { tenantMax: tenantMaxDefault },
+  ) {
     this.#store = store
+    this.#tenantMax = tenantMax
   }
 
   async load(): Promise<void> {
@@ -32,11 +40,24 @@ export class Keys {
     return [...this.#byHash.values()].map(({ key }) => key)
   }
 
-  /** The kept key and its text, which nobody can ask for again. */
-  async create(given: Omit<ApiKey, 'hash'>): Promise<Readonly<{ key: ApiKey; text: string }>> {
-    if (this.#byHash.size >= keysMax) {
-      throw new Problem('conflict', `There are ${keysMax} keys, and no more can be kept; delete some.`)
+  /** The kept key and its text, which nobody can ask for again. `maker` is the tenant of who makes it; null: the operator. */
+  create(given: Omit<ApiKey, 'hash'>, maker: string | null): Promise<Readonly<{ key: ApiKey; text: string }>> {
+    // One after the other: many at once must not pass the limit together.
+    const made = this.#last.then(() => this.#make(given, maker))
+    this.#last = made.catch(() => undefined)
+    return made
+  }
+
+  async #make(given: Omit<ApiKey, 'hash'>, maker: string | null) {
+    const quota = {
+      things: 'API keys',
+      max: keysMax,
+      tenantMax: this.#tenantMax,
+      setting: 'POSTHORN_TENANT_KEYS_MAX',
     }
+    const tenants = this.list().map(({ tenant }) => tenant)
+    const problem = quotaProblem(quota, maker, tenants)
+    if (problem !== null) throw new Problem('conflict', `${problem} Delete some first.`)
     const text = newKeyText(keyPrefix)
     const key = { ...given, hash: hashOfKey(text) }
     await this.#store.putApiKey(key)

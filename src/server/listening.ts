@@ -1,9 +1,10 @@
 import { Buffer } from 'node:buffer'
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { PosthornError } from '../core/errors.ts'
+import { Answer } from './answer.ts'
 import { headersOf, Problem } from './problem.ts'
 
 const secondMs = 1_000
@@ -15,7 +16,8 @@ const limits = {
   connectionsCheckingInterval: 2 * secondMs,
   keepAliveTimeout: 65 * secondMs,
 }
-export type Timeouts = Pick<typeof limits, 'headersTimeout' | 'requestTimeout' | 'connectionsCheckingInterval'>
+export type Timeouts = Pick<typeof limits, 'headersTimeout' | 'requestTimeout' | 'connectionsCheckingInterval'> &
+  Readonly<{ bodyWindow: number }>
 
 /** Who takes connections over for another protocol. What it does not want is served as if it had not asked for one. */
 export type Upgrades = Readonly<{
@@ -27,10 +29,16 @@ export type ServerLimits = Readonly<{ timeouts: Partial<Timeouts>; connectionsMa
 
 /** A server with the limits that every port has, not listening yet. */
 export function boundedServer({ timeouts, connectionsMax, upgrades }: ServerLimits, serve: RequestListener): Server {
-  const options = { ...limits, ...timeouts, shouldUpgradeCallback: upgrades.wants }
-  const server = createServer(options, (request, response) => {
-    if (mayGoOn(request.socket, response)) serve(request, response)
-    else request.socket.destroy()
+  const options = { ...limits, ...timeouts, shouldUpgradeCallback: upgrades.wants, ServerResponse: Answer }
+  const inTurn = (request: IncomingMessage, response: Answer) => {
+    if (response.hasTurn) serve(request, response)
+    else response.waitForTurn(() => serve(request, response))
+  }
+  const server = createServer(options, inTurn)
+  // By itself node would ask for every body, also for those that are refused by their head.
+  server.on('checkContinue', (request, response) => {
+    response.expectContinue()
+    inTurn(request, response)
   })
   server.maxConnections = connectionsMax
   server.timeout = silenceMsMax
@@ -49,25 +57,8 @@ export function boundedServer({ timeouts, connectionsMax, upgrades }: ServerLimi
 /** Connections that are not HTTP any more, by their server. They end with whoever took them over. */
 const takenOver = new WeakMap<Server, ReadonlySet<Duplex>>()
 
-/** Requests that were sent ahead of their answers, on one connection. */
-const aheadMax = 32
-/** What a client may leave unread of its answers before it is asked to read. */
-const unreadBytesMax = 1024 * 1024
 /** A connection on which nothing has moved for this long is nobody's. Longer than the longest try-out. */
 const silenceMsMax = 600 * secondMs
-const unanswered = new WeakMap<Socket, number>()
-
-/** Whoever sends request after request and reads no answer would fill the memory with answers. */
-function mayGoOn(socket: Socket, response: ServerResponse): boolean {
-  if (socket.writableLength > unreadBytesMax) return false
-  // Node gives a response its connection when those before it have been answered: most have it at once.
-  if (response.socket !== null) return true
-  const ahead = (unanswered.get(socket) ?? 0) + 1
-  if (ahead > aheadMax) return false
-  unanswered.set(socket, ahead)
-  response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1))
-  return true
-}
 
 /** Where to listen, and which setting says so. */
 export type Place = Readonly<{ host: string; port: number; setting: string }>

@@ -22,8 +22,10 @@ const titles = {
   validation: [422, 'Some fields are not valid'],
   idempotency_key_reused: [422, 'The idempotency key was used for something else'],
   upgrade_required: [426, 'A WebSocket is wanted here'],
+  limit_reached: [429, 'A limit is reached'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong inside Posthorn'],
+  loop_detected: [508, 'The event goes round in a loop'],
   overloaded: [503, 'Too much is going on at once'],
   intake_full: [503, 'Too many events wait for the disk'],
   shutting_down: [503, 'Posthorn is shutting down'],
@@ -80,13 +82,14 @@ export class Problem extends Error {
 
 export const errorsMax = 100
 
-/** Every wrong field at once, as far as a person can read. */
-export function validationProblem(errors: readonly FieldError[]): Problem {
-  const more = errors.length > errorsMax ? ` (the first ${errorsMax} are listed)` : ''
+/** Every wrong field at once, as far as a person can read. `unlisted`: events of a batch whose fields were not looked at. */
+export function validationProblem(errors: readonly FieldError[], unlisted = 0): Problem {
+  const events = unlisted > 0 ? `, and ${unlisted} more events are not valid` : ''
+  const more = errors.length > errorsMax || unlisted > 0 ? ` (the first ${errorsMax} are listed${events})` : ''
   const detail =
     errors.length === 1 && errors[0] !== undefined
       ? `${errors[0].path === '' ? 'The body' : errors[0].path}: ${ended(errors[0].message)}`
-      : `${errors.length} fields are not valid${more}.`
+      : `${unlisted > 0 ? 'At least ' : ''}${errors.length} fields are not valid${more}.`
   return new Problem('validation', detail, { errors: errors.slice(0, errorsMax) })
 }
 
@@ -133,6 +136,7 @@ function fromCode(code: ErrorCode, error: PosthornError): Problem {
   switch (code) {
     case 'not_found':
     case 'conflict':
+    case 'loop_detected':
       return new Problem(code, error.message)
     case 'invalid':
       return new Problem('validation', error.message)

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { sentTypeProblem } from '../core/routing.ts'
 import type { EventInput } from '../intake/intake.ts'
 import type { CloudEvent } from './cloudevents.ts'
-import { inputOf, requestFacts } from './event-reader.ts'
+import { contentHeaders, inputOf, requestFacts } from './event-reader.ts'
 import { type FieldError, validationProblem } from './problem.ts'
 import { keyProblem } from './schemas.ts'
 
@@ -23,7 +23,7 @@ export function rawInput({ headers, body, type, key, tenant, cloudEvent }: RawEv
     type: cloudEvent?.type ?? type ?? '',
     tenant,
     key: key ?? cloudEvent?.partitionKey ?? null,
-    headers: cloudEvent?.headers ?? {},
+    headers: { ...cloudEvent?.headers, ...contentHeaders(headers) },
     content: { kind: 'raw' as const, bytes: body, type: headers['content-type'] ?? 'application/octet-stream' },
   }
   const errors: FieldError[] = []

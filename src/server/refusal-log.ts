@@ -1,3 +1,4 @@
+import { Seldom } from '../core/seldom.ts'
 import type { Source } from '../core/source.ts'
 import type { Logger } from '../log.ts'
 
@@ -10,7 +11,7 @@ const everyMs = 10_000
 export class RefusalLog {
   readonly #log: Logger
   readonly #now: () => number
-  readonly #told = new Map<string, { at: number; untold: number }>()
+  readonly #seldom = new Seldom(everyMs)
 
   constructor(log: Logger, now: () => number) {
     this.#log = log
@@ -18,13 +19,7 @@ export class RefusalLog {
   }
 
   note({ id: sourceId, name: source, tenant, provider }: Source, code: string): void {
-    const now = this.#now()
-    const last = this.#told.get(sourceId)
-    if (last !== undefined && Math.abs(now - last.at) < everyMs) {
-      last.untold += 1
-      return
-    }
-    this.#told.set(sourceId, { at: now, untold: 0 })
-    this.#log.warn({ sourceId, source, tenant, provider, code, untold: last?.untold ?? 0 }, 'source.refused')
+    const untold = this.#seldom.pass(sourceId, this.#now())
+    if (untold !== null) this.#log.warn({ sourceId, source, tenant, provider, code, untold }, 'source.refused')
   }
 }

@@ -1,4 +1,5 @@
 import { type Relay, relayKeyPrefix, relayPath } from '../core/relay.ts'
+import { Seldom } from '../core/seldom.ts'
 import type { Logger } from '../log.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import { bearerOf } from './auth.ts'
@@ -81,15 +82,9 @@ const toldEveryMs = 10_000
 
 /** At most one line in a while, with the number of those that were not told. */
 function refusalNotes(log: Logger, now: () => number): (why: string) => void {
-  let toldAt = Number.NEGATIVE_INFINITY
-  let untold = 0
+  const seldom = new Seldom(toldEveryMs)
   return (why) => {
-    if (Math.abs(now() - toldAt) < toldEveryMs) {
-      untold += 1
-      return
-    }
-    log.warn({ why, untold }, 'relay.refused')
-    toldAt = now()
-    untold = 0
+    const untold = seldom.pass('', now())
+    if (untold !== null) log.warn({ why, untold }, 'relay.refused')
   }
 }

@@ -1,9 +1,11 @@
+import { quotaProblem } from '../core/quota.ts'
 import { fullRelayName, type Relay, relayKeyPrefix } from '../core/relay.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
 import { hashOfKey, newKeyText } from './key-text.ts'
 import { notFound, Problem } from './problem.ts'
 
 const relaysMax = 10_000
+const tenantMaxDefault = 1_000
 
 type KeptRelays = Pick<RegistryStore, 'putRelay' | 'removeRelay' | 'listRelays'>
 type WithKey = Readonly<{ relay: Relay; text: string }>
@@ -16,8 +18,11 @@ export class Relays {
   readonly #byName = new Map<string, Relay>()
   #last: Promise<void> = Promise.resolve()
 
-  constructor(store: KeptRelays) {
+  readonly #tenantMax: number
+
+  constructor(store: KeptRelays, { tenantMax } = { tenantMax: tenantMaxDefault }) {
     this.#store = store
+    this.#tenantMax = tenantMax
   }
 
   async load(): Promise<void> {
@@ -42,12 +47,15 @@ export class Relays {
     return this.#byName.get(fullRelayName(tenant, name)) ?? null
   }
 
-  /** The kept relay and the text of its key, which nobody can ask for again. A name that its tenant has is a `conflict`. */
-  create(given: Omit<Relay, 'hash'>): Promise<WithKey> {
+  /** The kept relay and the text of its key, which nobody can ask for again. A name that its tenant has is a `conflict`. `maker` is the tenant of who makes it; null: the operator. */
+  create(given: Omit<Relay, 'hash'>, maker: string | null): Promise<WithKey> {
     return this.#inTurn(() => {
-      if (this.#byId.size >= relaysMax) {
-        throw new Problem('conflict', `There are ${relaysMax} relays, and no more can be kept; revoke some.`)
-      }
+      const problem = quotaProblem(
+        { things: 'relays', max: relaysMax, tenantMax: this.#tenantMax, setting: 'POSTHORN_TENANT_RELAYS_MAX' },
+        maker,
+        this.list().map(({ tenant }) => tenant),
+      )
+      if (problem !== null) throw new Problem('conflict', `${problem} Revoke some first.`)
       return this.#keepWithNewKey(given)
     })
   }

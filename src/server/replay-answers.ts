@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { deliveryStatuses, statusClasses } from '../core/delivery.ts'
 import { reasons } from '../core/outcome.ts'
-import { type Replay, recoverOnly, replayStatuses, type Selection } from '../core/replay.ts'
+import { countsOf, type Replay, recoverOnly, replayStatuses, type Selection } from '../core/replay.ts'
+import { blockedWhys } from '../dispatch/replays.ts'
 import { deliveryAnswer, idShown, instantShown } from './answers.ts'
 import { filterShown } from './filter-schema.ts'
 import { instant } from './shown.ts'
@@ -12,6 +13,7 @@ const filterAnswer = z.strictObject({
   tenant: z.string().optional(),
   endpoint: z.string().optional(),
   event: z.string().optional(),
+  replay: z.string().optional(),
   status: z.array(z.enum(deliveryStatuses)).optional(),
   statusClass: z.array(z.enum(statusClasses)).optional(),
   key: z.string().optional(),
@@ -30,13 +32,21 @@ const recoverAnswer = z.strictObject({
   only: z.enum(recoverOnly),
 })
 
+const outcomes = z.int().min(0).nullable()
+const uncounted = 'null: an older version made the replay and did not count.'
+
 export const replayAnswer = z
   .strictObject({
     id: idShown('rpl'),
-    status: z.enum(replayStatuses),
-    matched: z.int().min(0),
-    replayed: z.int().min(0),
-    failed: z.int().min(0).meta({ description: 'Could not be brought back: their endpoint is gone.' }),
+    status: z.enum(replayStatuses).meta({
+      description: '`finished`: everything is requeued. `settled`: and every outcome is known.',
+    }),
+    matched: z.int().min(0).meta({ description: 'How many there were when the replay was made.' }),
+    requeued: z.int().min(0).meta({ description: '= delivered + failedAgain + waiting.' }),
+    delivered: outcomes.meta({ description: `Requeued, and delivered since. ${uncounted}` }),
+    failedAgain: outcomes.meta({ description: `Requeued, and a dead letter again, for any reason. ${uncounted}` }),
+    waiting: outcomes.meta({ description: `Requeued, with no outcome yet. ${uncounted}` }),
+    skipped: z.int().min(0).meta({ description: 'Could not be requeued: their endpoint is gone.' }),
     rate: z
       .number()
       .nullable()
@@ -48,13 +58,26 @@ export const replayAnswer = z
     recover: recoverAnswer.nullable().meta({ description: 'Of a job that `recover` of an endpoint has made.' }),
     createdAt: instantShown,
     updatedAt: instantShown,
-    endedAt: instantShown.nullable(),
+    endedAt: instantShown.nullable().meta({ description: 'When everything was requeued, or the rest was cancelled.' }),
+    settledAt: instantShown.nullable().meta({ description: 'When it had ended and every outcome was known.' }),
   })
   .meta({ id: 'Replay' })
 
 export const previewAnswer = z
   .strictObject({ matched: z.int().min(0), sample: z.array(deliveryAnswer) })
   .meta({ id: 'Preview', description: 'What would be concerned: how many, and a few of them. Nothing was done.' })
+
+export const replayPreviewAnswer = z
+  .strictObject({
+    ...previewAnswer.shape,
+    blocked: z
+      .array(z.strictObject({ endpointId: idShown('ep'), why: z.enum(blockedWhys) }))
+      .meta({ description: 'Endpoints of these deliveries that take nothing now: what is requeued there waits.' }),
+  })
+  .meta({
+    id: 'ReplayPreview',
+    description: 'What a replay would requeue: how many, and a few of them. Nothing was done.',
+  })
 
 export const cancelledAnswer = z
   .strictObject({
@@ -69,9 +92,7 @@ export function replayShown(replay: Replay): Record<string, unknown> {
   return {
     id: replay.id,
     status: replay.status,
-    matched: replay.matched,
-    replayed: replay.replayed,
-    failed: replay.failed,
+    ...countsOf(replay),
     rate: replay.rate,
     note: replay.note,
     by: replay.by,
@@ -80,6 +101,7 @@ export function replayShown(replay: Replay): Record<string, unknown> {
     createdAt: instant(replay.createdAt),
     updatedAt: instant(replay.updatedAt),
     endedAt: instant(replay.endedAt),
+    settledAt: instant(replay.settledAt),
   }
 }
 

@@ -182,7 +182,7 @@ function contextOf<P extends Shape, Q extends z.ZodObject, B extends BodySpec>(
 
 function bodyOf(body: BodySpec | undefined, bytes: Buffer, headers: IncomingHttpHeaders): unknown {
   if (body?.kind !== 'json') return bytes
-  return read(body.schema, readObject(bytes, headers['content-type'], body.optional !== true))
+  return read(body.schema, readObject(bytes, headers, body.optional !== true))
 }
 
 /** What cannot be in a path is simply not found; the schema says so in a sentence. */

@@ -13,9 +13,12 @@ import type { Store } from '../store/store.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
 import type { Stats } from '../upkeep/stats.ts'
+import type { Status } from '../upkeep/status.ts'
 import type { Upkeep } from '../upkeep/upkeep.ts'
 import { accessBy } from './auth.ts'
+import { BodyPace } from './body-pace.ts'
 import { BodyBudget } from './body-reader.ts'
+import { BodyShares } from './body-shares.ts'
 import { openHotPath } from './hot-path.ts'
 import { inboundFacts, openInboundPath } from './inbound-path.ts'
 import { Keys } from './keys.ts'
@@ -35,6 +38,7 @@ import { keyRoutes } from './routes/keys.ts'
 import { relayRoutes } from './routes/relays.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { sourceRoutes } from './routes/sources.ts'
+import { statusRoutes } from './routes/status.ts'
 import { streamRoute } from './routes/stream.ts'
 import { systemRoutes } from './routes/system.ts'
 import { upkeepRoutes } from './routes/upkeep.ts'
@@ -54,11 +58,12 @@ export type ServerParts = Readonly<{
   gate: RelayGate
   dispatcher: Dispatcher
   replays: ReplayRunner
-  refusal: (url: string) => Promise<string | null>
+  refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
   notices: Notices
   metrics: Metrics
   upkeep: Upkeep
   stats: Stats
+  status: Status
   log: Logger
   now: () => number
   clock: Clock
@@ -78,7 +83,7 @@ const stopMs = 3_000
 export async function openServer(parts: ServerParts, timeouts: Partial<Timeouts> = {}): Promise<RunningServer> {
   const { config } = parts
   let isStopping = false
-  const keys = new Keys(parts.store)
+  const keys = new Keys(parts.store, { tenantMax: config.tenantKeysMax })
   await keys.load()
   const { app, stream, publicServer } = openPorts(parts, keys, { timeouts, isStopping: () => isStopping })
   parts.metrics.watch({
@@ -116,10 +121,11 @@ export type PortSettings = Readonly<{ timeouts: Partial<Timeouts>; isStopping: (
 export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping }: PortSettings) {
   const { config, intake, notices } = parts
   const access = accessBy(config.apiKey, (key) => keys.find(key))
-  const stream = new Stream({ notices, keys, access })
+  const stream = new Stream({ notices, keys, access, tenantMax: config.tenantStreamsMax })
   // Two: who sends to a source need not say who they are, and must not be able to keep out those who have a key.
-  const bodies = new BodyBudget(config.requestBytesMax)
-  const inboundBodies = new BodyBudget(config.requestBytesMax)
+  const pace = new BodyPace(timeouts.bodyWindow)
+  const bodies = new BodyBudget(config.requestBytesMax, pace)
+  const inboundBodies = new BodyShares(new BodyBudget(config.requestBytesMax, pace))
   const fail = (request: IncomingMessage, response: ServerResponse, error: unknown) => {
     const { problem, requestId } = reported(parts, request, error)
     sendProblem(response, problem, requestId)
@@ -129,6 +135,7 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   const upgrades = openRelayPath({ ...parts, find: (key) => parts.relays.find(key), isStopping })
   const limited = (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
     boundedServer({ timeouts, connectionsMax: config.connectionsMax, upgrades }, (request, response) => {
+      if (request.url?.startsWith('/') === false) toOriginForm(request)
       // A server that is stopping wants its connections back.
       if (isStopping()) response.setHeader('connection', 'close')
       serve(request, response)
@@ -144,6 +151,17 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   const resting = { access, bodies, mount, reported: reported.bind(null, parts) }
   const { app, api } = openRest(resting, (api) => addRoutes(api, parts, { keys, stream, isStopping }))
   return { app, api, stream, publicServer }
+}
+
+/**
+ * A request target may name the server too (`GET http://host/path`, as sent to a proxy). Its host is then the one that
+ * counts, whatever the Host header says (RFC 9112, 3.2.2).
+ */
+function toOriginForm(request: IncomingMessage): void {
+  const [, host, rest = ''] = /^https?:\/\/([^/?#]*)([^#]*)/i.exec(request.url ?? '') ?? []
+  if (host === undefined) return
+  request.headers.host = host
+  request.url = rest.startsWith('/') ? rest : `/${rest}`
 }
 
 type RouteSettings = Readonly<{ keys: Keys; stream: Stream; isStopping: () => boolean }>
@@ -162,6 +180,7 @@ function addRoutes(api: Api, parts: ServerParts, { keys, stream, isStopping }: R
   breakerRoutes(api, parts)
   keyRoutes(api, parts, keys)
   upkeepRoutes(api, parts)
+  statusRoutes(api, parts)
   systemRoutes(api, parts, isStopping)
 }
 

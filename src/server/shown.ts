@@ -4,7 +4,8 @@ import type { Condition, DeliveryRecord, EventSummary } from '../store/store.ts'
 
 // Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
 
-export function deliveryShown({ delivery, type, tenant, key }: DeliveryRecord) {
+/** A delivery without what keeps it waiting: delivery-detail.ts adds that. */
+export function deliveryFacts({ delivery, type, tenant, key }: DeliveryRecord) {
   return {
     id: delivery.id,
     eventId: delivery.eventId,
@@ -41,9 +42,19 @@ export function summaryShown(event: EventSummary) {
   return { ...factsShown(event), size: event.size, deliveries: event.deliveries }
 }
 
-export function eventShown(event: Event, deliveries: readonly DeliveryRecord[]) {
-  const { request, body } = event
-  return { ...factsShown(event), request, size: body.length, deliveries: deliveries.map(deliveryShown) }
+/** What stands for a value that this caller may not see. */
+export const hidden = '•••'
+
+/** Of how it came in, the headers named in `masked` are shown without their values. */
+export function eventShown<D>(event: Event, deliveries: readonly D[], masked: ReadonlySet<string>) {
+  const { body } = event
+  const request = event.request && { ...event.request, headers: maskedHeaders(event.request.headers, masked) }
+  return { ...factsShown(event), request, size: body.length, deliveries }
+}
+
+export function maskedHeaders(headers: Event['headers'], masked: ReadonlySet<string>): Event['headers'] {
+  const shown = Object.entries(headers).map(([name, value]) => [name, masked.has(name) ? hidden : value])
+  return Object.fromEntries(shown)
 }
 
 function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
@@ -58,13 +69,16 @@ function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
   }
 }
 
-export function conditionShown({ breaker, heldUntil, failingSince }: Omit<Condition, 'endpointId'>) {
+export function conditionShown(condition: Omit<Condition, 'endpointId'>) {
+  const { breaker, heldUntil, failingSince, lastError, lastErrorAt } = condition
   return {
     state: breaker.state,
     until: breaker.state === 'open' ? instant(breaker.until) : null,
-    failures: breaker.state === 'closed' ? breaker.failures : 0,
+    failures: breaker.failures,
     heldUntil: instant(heldUntil),
     failingSince: instant(failingSince),
+    lastError,
+    lastErrorAt: instant(lastErrorAt),
   }
 }
 

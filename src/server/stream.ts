@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { Notice } from '../core/notice.ts'
+import { quotaProblem } from '../core/quota.ts'
 import { typeMatcher } from '../core/routing.ts'
 import type { Notices } from '../notices.ts'
 import type { Access } from './auth.ts'
@@ -35,13 +36,21 @@ export type StreamRequest = Readonly<{
   response: ServerResponse
 }>
 
+type StreamParts = Readonly<{
+  notices: Notices
+  keys: Keys
+  access: Access
+  /** How many may listen with keys of one tenant. */
+  tenantMax: number
+}>
+
 /** Tells those who listen what happens, while it happens. Nothing is kept for them: what they miss is in the lists. */
 export class Stream {
-  readonly #parts: Readonly<{ notices: Notices; keys: Keys; access: Access }>
+  readonly #parts: StreamParts
   readonly #clients = new Set<Listener>()
   #stop: (() => void) | null = null
 
-  constructor(parts: Readonly<{ notices: Notices; keys: Keys; access: Access }>) {
+  constructor(parts: StreamParts) {
     this.#parts = parts
   }
 
@@ -51,9 +60,21 @@ export class Stream {
 
   /** Takes the response over. Throws a problem when too many listen. */
   open(request: StreamRequest): void {
-    if (this.#clients.size >= streamClientsMax) {
-      const detail = `${streamClientsMax} clients listen already, and no more can; try again later.`
-      throw new Problem('overloaded', detail, { headers: { 'retry-after': '10' } })
+    const { tenant } = request.scope
+    const quota = {
+      things: 'listeners',
+      max: streamClientsMax,
+      tenantMax: this.#parts.tenantMax,
+      setting: 'POSTHORN_TENANT_STREAMS_MAX',
+    }
+    const problem = quotaProblem(
+      quota,
+      tenant,
+      [...this.#clients].map((client) => client.tenant),
+    )
+    if (problem !== null) {
+      const headers = { 'retry-after': '10' }
+      throw new Problem(tenant === null ? 'overloaded' : 'limit_reached', `${problem} Try again later.`, { headers })
     }
     const client = new Listener(request)
     this.#clients.add(client)
@@ -138,6 +159,10 @@ class Listener {
     this.response.on('drain', () => this.#catchUp())
     // A reader that is gone is no news: its connection closes, and with it goes all there is to do.
     this.response.on('error', () => {})
+  }
+
+  get tenant(): string | null {
+    return this.#scope.tenant
   }
 
   wants(notice: Notice): boolean {

@@ -3,6 +3,7 @@ import type { Ordering } from '../core/endpoint.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayStatus, Selection } from '../core/replay.ts'
 import type { Page } from './store.ts'
+import type { EndedDelivery } from './upkeep-store.ts'
 
 /** The part of the store port for dead letters: what there is, bringing it back, and deleting it. */
 export interface ReplayStore {
@@ -29,7 +30,7 @@ export interface ReplayStore {
    * Ends those of these deliveries that are still pending as failed with reason `cancelled`, in this order, and answers
    * with them. The next of a lane whose head ends becomes due. What is in hand or has ended stays as it is.
    */
-  cancelWaiting(deliveryIds: readonly string[], now: number): Promise<readonly EndedDelivery[]>
+  cancelWaiting(deliveryIds: readonly string[], now: number): Promise<readonly CancelledDelivery[]>
 
   /** How many a job with this selection would match, for the job of one tenant or (null) of all. */
   countSelection(selection: Selection, tenant: string | null): Promise<number>
@@ -46,28 +47,26 @@ export interface ReplayStore {
   changeReplay(id: string, from: ReplayStatus, to: ReplayStatus, now: number): Promise<Replay | null>
 
   /**
-   * Brings the next of a running job back, at most `limit`, oldest first, in one transaction with the job's progress: a
-   * crash neither skips one nor brings one back twice. Each gets a fresh budget, its numbering goes on, and in an
+   * Requeues the next of a running job, at most `limit`, oldest first, in one transaction with the job's progress: a
+   * crash neither skips one nor requeues one twice. Each gets a fresh budget, its numbering goes on, and in an
    * ordered lane it goes to the tail. A job with nothing left becomes `finished`. Does nothing when it is not running.
    *
-   * A step looks at a bounded number of rows, so it may bring back fewer than `limit`, or none, and not be the last:
+   * A step looks at a bounded number of rows, so it may requeue fewer than `limit`, or none, and not be the last:
    * the job's status tells. In a job that recovers `missing` or `all` of an endpoint that is gone, all that is left
-   * counts as failed.
+   * is skipped.
+   *
+   * When a requeued delivery ends, by whichever call, that same transaction counts it as `delivered` or `failedAgain`
+   * of the job that requeued it, once. Only its first end after the requeue counts: when somebody else requeues it
+   * later, it is no longer the job's. With its last outcome a `finished` job becomes `settled`; a `cancelled` one keeps
+   * its status and gets `settledAt`.
    */
   stepReplay(step: ReplayStep): Promise<ReplayStepped>
 
-  /** Deletes ended jobs that ended before `before`, at most `limit`; answers how many. */
+  /** Deletes jobs that ended and settled before `before`, at most `limit`; answers how many. */
   pruneReplays(before: number, limit: number): Promise<number>
 }
 
-/** A delivery that ended without a try, with what its notice says. */
-export type EndedDelivery = Readonly<{
-  deliveryId: string
-  eventId: string
-  endpointId: string
-  tenant: string
-  type: string
-}>
+export type CancelledDelivery = EndedDelivery & Readonly<{ endpointId: string }>
 
 export type DeadLetterGroup = Readonly<{
   /** The folded error (core/error-groups; the reason where there is none), the endpoint's id, the type, or the reason. */
@@ -82,7 +81,14 @@ export type DeadLetterGroup = Readonly<{
   sample: string
 }>
 
-export type ReplayQuery = Readonly<{ tenant?: string; status?: ReplayStatus; limit: number; cursor?: string }>
+export type ReplayQuery = Readonly<{
+  tenant?: string
+  status?: ReplayStatus
+  /** Only those with deliveries whose outcome is not known yet. */
+  waiting?: true
+  limit: number
+  cursor?: string
+}>
 
 export type ReplayStep = Readonly<{
   id: string

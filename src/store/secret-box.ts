@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { PosthornError } from '../core/errors.ts'
 
@@ -70,7 +70,9 @@ function readKeyFile(file: string): string {
 function createKey(file: string): Uint8Array {
   const key = randomBytes(keyBytes)
   const unfinished = `${file}.new`
-  const handle = openSync(unfinished, 'w', 0o600)
+  // What a crash left behind, or somebody has put there to be written through: a file or a link of theirs.
+  rmSync(unfinished, { force: true })
+  const handle = openSync(unfinished, 'wx', 0o600)
   writeSync(handle, `${key.toString('base64')}\n`)
   fsyncSync(handle)
   closeSync(handle)

@@ -6,7 +6,7 @@ import type { Event } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { RegistryStore } from './registry-store.ts'
 import type { ReplayStore } from './replay-store.ts'
-import type { UpkeepStore } from './upkeep-store.ts'
+import type { EndedDelivery, UpkeepStore } from './upkeep-store.ts'
 
 /**
  * Where events are kept. The rows are the queue: there is no second place that can disagree with them.
@@ -34,8 +34,10 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   /**
    * Takes due work under a lease: pending deliveries of one endpoint, longest due first, or the named ones whether
    * due or not. Only the head of an ordered lane can be taken. What is claimed reads `processing` and is given to
-   * nobody else before its lease ends. A delivery whose lease ended without an outcome comes back with the count of
-   * such ends in `interruptions`. With `suspectsAlone` one with interruptions is never claimed together with others.
+   * nobody else before its lease ends. The bodies fit into `bytesMax` in sum; if the first does not, nothing is taken.
+   * A large body (`largeBytesMin`) is the same object wherever it is given out, as long as somebody holds it. A delivery whose lease ended without an outcome comes back with the count of
+   * such ends in `interruptions`. One with `aloneFrom` or more of them is never claimed together
+   * with others.
    */
   claim(request: ClaimRequest): Promise<ClaimAnswer>
 
@@ -43,7 +45,8 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
    * The only way a delivery changes. A change applies if the delivery still has the version before the new one;
    * otherwise it is stale and changes nothing. Its attempt, if any, goes to the attempt log with it. When a change
    * ends the head of an ordered lane, the next in line becomes due, or, with `claimNext`, is claimed and returned.
-   * That one has no interruptions: only a head can have been in hand.
+   * That one has no interruptions: only a head can have been in hand. One with a large body becomes due in any case:
+   * whoever claims it says what fits into memory.
    */
   commit(changes: readonly Change[]): Promise<readonly ChangeResult[]>
 
@@ -78,10 +81,10 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   listEndpoints(): Promise<readonly Endpoint[]>
   /**
    * Ends at most `limit` deliveries of a removed endpoint as failed that are pending, or whose lease has lapsed; answers
-   * how many. Fewer than `limit` means: none is left.
+   * which. Fewer than `limit` means: none is left.
    */
-  endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): Promise<number>
-  /** The breaker, the hold and the failing of endpoints, kept so that they survive a restart. */
+  endPending(request: EndPendingRequest): Promise<readonly EndedDelivery[]>
+  /** The breaker, the hold, the failing and the last error of endpoints, kept so that they survive a restart. */
   putConditions(conditions: readonly Condition[]): Promise<void>
   listConditions(): Promise<readonly Condition[]>
 
@@ -134,7 +137,14 @@ export type AppendedItem = Readonly<{
   duplicate: boolean
   /** Which of the arrival's deliveries were claimed, in their order. Empty for a duplicate. */
   claimed: readonly boolean[]
+  /** Places of those that ended at once, because their endpoint was removed meanwhile. */
+  ended: readonly number[]
 }>
+
+export type EndPendingRequest = Readonly<{ endpointId: string; reason: Reason; now: number; limit: number }>
+
+/** A body of this size or more is in memory once, however many deliveries need it. Smaller ones may be copied. */
+export const largeBytesMin = 16 * 1_024
 
 /** Work in hand: a claimed delivery with its event. */
 export type Claim = Readonly<{ delivery: Processing; event: Event; interruptions: number }>
@@ -145,14 +155,16 @@ export type ClaimRequest = Readonly<{
   now: number
   leaseEndsAt: number
   limit: number
-  /** Stop when the bodies are larger than this in sum; at least one is returned. */
+  /** The bodies are not larger than this in sum. */
   bytesMax: number
-  /** Default false. */
-  suspectsAlone?: boolean
+  /** Default null: all may be claimed together. */
+  aloneFrom?: number | null
 }>
 
 export type ClaimAnswer = Readonly<{
   claims: readonly Claim[]
+  /** Nothing was taken because the first body has this many bytes, more than `bytesMax`; otherwise null. */
+  tooLarge: number | null
   /** When the next pending delivery of the endpoint is due (may be in the past); null: none waits. */
   nextDueAt: number | null
 }>
@@ -163,7 +175,7 @@ export type AheadRequest = Readonly<{
   /** The id of a delivery of this lane. */
   after: string
   limit: number
-  /** The bodies are not larger than this in sum; at least one is returned if there is one. */
+  /** The bodies are not larger than this in sum. */
   bytesMax: number
 }>
 
@@ -210,6 +222,9 @@ export type Condition = Readonly<{
   heldUntil: number | null
   /** When it failed first with nothing but failures since; null: the last try was good, or there was none. */
   failingSince: number | null
+  /** The error of the last try that failed, and when that was; null: none since its target was changed. */
+  lastError: string | null
+  lastErrorAt: number | null
 }>
 
 /** With a `next` there may be more, however few items there are: a page looks at a bounded number of rows. */

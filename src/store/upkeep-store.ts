@@ -1,8 +1,13 @@
+import type { Correction } from '../core/clock.ts'
+import type { Reason } from '../core/outcome.ts'
 import type { Retention } from '../core/retention.ts'
 
 export type { Retention } from '../core/retention.ts'
 
-/** The part of the store port that lets nothing grow without bound. Every call does a bounded piece of work. */
+/**
+ * The part of the store port that lets nothing grow without bound. Every call does a bounded piece of work. Instants of
+ * rows are judged as `correction` (core/clock) corrects them.
+ */
 export interface UpkeepStore {
   /**
    * Ends deliveries of an endpoint as dead_letter, reason `expired`, that are pending (not leased) and whose
@@ -21,6 +26,16 @@ export interface UpkeepStore {
   /** Looks at the next idempotency keys after `after`, at most `limit`, and deletes those that ended before `now`. */
   pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys>
 
+  /**
+   * How many deliveries became dead letters since `at` (from the beginning of its hour), by endpoint and reason: counted
+   * in one transaction with their end, whatever became of them later, removed endpoints included. The cost depends on
+   * the number of endpoints that have failed, not on the number of deliveries.
+   */
+  deadLettersSince(at: number): Promise<readonly DeadLetterCount[]>
+
+  /** Forgets at most `limit` of these counts, of hours that ended before; answers how many. */
+  pruneDeadLetterCounts(before: number, limit: number): Promise<number>
+
   /** Gives free space back to the file system, at most `pagesMax` pages; answers how many pages are still free. */
   shrink(pagesMax: number): Promise<number>
 
@@ -31,21 +46,25 @@ export interface UpkeepStore {
 export type ExpireRequest = Readonly<{
   endpointId: string
   bornBefore: number
+  /** When what expires ends, and the next in its lane is due: steady time. */
   now: number
+  correction?: Correction | null
   limit: number
   /** Where the last call ended; null: from the beginning. */
   after: number | null
 }>
 
 export type Expired = Readonly<{
-  deliveries: readonly ExpiredDelivery[]
+  deliveries: readonly EndedDelivery[]
   /** Where to go on; null: that was all. */
   after: number | null
 }>
-export type ExpiredDelivery = Readonly<{ deliveryId: string; eventId: string; tenant: string; type: string }>
+/** A delivery that ended without a try, and what there is to tell of it. */
+export type EndedDelivery = Readonly<{ deliveryId: string; eventId: string; tenant: string; type: string }>
 
 export type PruneRequest = Readonly<{
   now: number
+  correction?: Correction | null
   retention: Retention
   limit: number
   after: number | null
@@ -61,14 +80,24 @@ export type Pruned = Readonly<{
 }>
 
 export type KeyPlace = Readonly<{ scope: string; key: string }>
-export type PruneKeysRequest = Readonly<{ now: number; limit: number; after: KeyPlace | null }>
+export type PruneKeysRequest = Readonly<{
+  now: number
+  correction?: Correction | null
+  limit: number
+  after: KeyPlace | null
+}>
 /** `after`: where to go on; null: that was all. */
 export type PrunedKeys = Readonly<{ keys: number; after: KeyPlace | null }>
+
+/** Of an hour or longer. */
+export type DeadLetterCount = Readonly<{ endpointId: string; tenant: string; reason: Reason; count: number }>
 
 export type StoreStats = Readonly<{
   /** Endpoints with pending deliveries: how many, and when the oldest of them was received. */
   backlog: readonly Readonly<{ endpointId: string; pending: number; oldestAt: number }>[]
+  /** Dead letters that are kept, and at which endpoints. */
   deadLetters: number
+  deadLettersAt: readonly Readonly<{ endpointId: string; count: number }>[]
   fileBytes: number
   walBytes: number
   freeBytes: number

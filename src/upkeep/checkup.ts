@@ -22,6 +22,17 @@ const syncMsHigh = 20
 /** No disk is as quick as this: what is written there is not kept. */
 const syncMsLow = 0.01
 const keyBytes = 32
+/** What waits in a database is counted up to this. */
+export const storedWaitingMax = 10_000
+
+/** What a database tells of delivery. */
+type DeliveryState = Readonly<{
+  openBreakers: number
+  disabled: number
+  waiting: number
+  deadLetters: number
+  byReason: readonly (readonly [string, number])[]
+}>
 
 export function ok(check: string, found: string): Check {
   return { check, status: 'ok', found, advice: null }
@@ -33,6 +44,20 @@ export function warn(check: string, found: string, advice: string): Check {
 
 export function fail(check: string, found: string, advice: string): Check {
   return { check, status: 'fail', found, advice }
+}
+
+/** How delivery was when the server stopped. `waiting` was counted up to a limit. */
+export function storedDeliveryCheck(state: DeliveryState): Check {
+  const { openBreakers, disabled, waiting, deadLetters, byReason } = state
+  const name = 'delivery'
+  const waits = waiting > storedWaitingMax ? `more than ${storedWaitingMax}` : waiting
+  const reasons =
+    byReason.length === 0 ? '' : ` (${byReason.map(([reason, count]) => `${reason} ${count}`).join(', ')})`
+  const facts = `open breakers: ${openBreakers}; waiting: ${waits}; dead letters in 24 h: ${deadLetters}${reasons}`
+  const found = `no server runs; when it stopped: ${facts}`
+  const advice = 'start it with `posthorn start`; then posthorn status shows where to look first'
+  if (openBreakers > 0 || deadLetters > 0) return fail(name, found, advice)
+  return waiting > 0 || disabled > 0 ? warn(name, found, advice) : ok(name, found)
 }
 
 /** Looks at the place of the database, as the file system shows it. Writes nothing but a file that it removes again. */

@@ -1,7 +1,8 @@
 import { Gauge, type Registry } from 'prom-client'
-import type { BreakerState } from '../core/circuit-breaker.ts'
+import { type BreakerState, breakerStates } from '../core/circuit-breaker.ts'
 import { type Endpoint, endpointStatuses } from '../core/endpoint.ts'
 import type { StoreStats } from '../store/upkeep-store.ts'
+import { others } from './endpoint-metrics.ts'
 import type { UpkeepState } from './upkeep.ts'
 
 export type WatchedGauges = Readonly<{
@@ -13,6 +14,8 @@ export type WatchedGauges = Readonly<{
 
 /** What is known about the whole at the moment somebody looks. */
 export type OperatingView = Readonly<{
+  /** Endpoints with series of their own; the others are one, so that the number of series stays bounded. */
+  endpointsMax: number
   stats: () => Promise<StoreStats>
   endpoints: () => readonly Endpoint[]
   conditionOf: (
@@ -23,11 +26,6 @@ export type OperatingView = Readonly<{
   wall: () => number
   steady: () => number
 }>
-
-/** Endpoints with series of their own; the others are one, so that the number of series stays bounded. */
-export const endpointsShownMax = 100
-export const others = 'other'
-const breakerStates: readonly BreakerState[] = ['closed', 'open', 'half_open']
 
 export function watchLoad(register: Registry, gauges: WatchedGauges): void {
   gauge(register, 'posthorn_attempts_in_flight', 'Tries under way.', gauges.inFlight)
@@ -63,32 +61,41 @@ function watchStore(register: Registry, { stats }: OperatingView): void {
   for (const [name, help, read] of rows) gauge(register, name, help, async () => read(await stats()))
 }
 
-function watchBacklog(register: Registry, { stats, wall }: OperatingView): void {
+function watchBacklog(register: Registry, view: OperatingView): void {
+  const labels = ['tenant', 'endpoint']
   const deliveries = 'Deliveries that wait, by endpoint.'
-  labelled(register, 'posthorn_backlog_deliveries', deliveries, ['endpoint'], async (set) => {
-    for (const { endpointId, pending } of shownOf(await stats())) set([endpointId], pending)
+  labelled(register, 'posthorn_backlog_deliveries', deliveries, labels, async (set) => {
+    for (const { tenant, endpointId, pending } of shownOf(await view.stats(), view)) set([tenant, endpointId], pending)
   })
-  const oldest = 'How long the oldest waiting delivery has been here, by endpoint.'
-  labelled(register, 'posthorn_backlog_oldest_seconds', oldest, ['endpoint'], async (set) => {
-    for (const { endpointId, oldestAt } of shownOf(await stats())) {
-      set([endpointId], Math.max(0, wall() - oldestAt) / 1_000)
+  const oldest = 'How long ago the oldest waiting delivery was received, by endpoint.'
+  labelled(register, 'posthorn_backlog_oldest_seconds', oldest, labels, async (set) => {
+    for (const { tenant, endpointId, oldestAt } of shownOf(await view.stats(), view)) {
+      set([tenant, endpointId], Math.max(0, view.wall() - oldestAt) / 1_000)
     }
   })
 }
 
-type Backlog = StoreStats['backlog'][number]
+type Backlog = StoreStats['backlog'][number] & Readonly<{ tenant: string }>
 
-/** Those with the most, and the rest as one. */
-function shownOf({ backlog }: StoreStats): readonly Backlog[] {
-  const sorted = backlog.toSorted((a, b) => b.pending - a.pending)
-  const rest = sorted.slice(endpointsShownMax)
-  if (rest.length === 0) return sorted
+/** Those behind a breaker, then those with the most, and the rest as one; so are endpoints that were deleted. */
+function shownOf({ backlog }: StoreStats, { endpoints, conditionOf, endpointsMax }: OperatingView): readonly Backlog[] {
+  const tenants = new Map(endpoints().map(({ id, tenant }) => [id, tenant]))
+  const known = backlog.flatMap((each): readonly Backlog[] => {
+    const tenant = tenants.get(each.endpointId)
+    return tenant === undefined ? [] : [{ ...each, tenant }]
+  })
+  const isBroken = ({ endpointId }: Backlog) => Number(conditionOf(endpointId).breaker.state !== 'closed')
+  const shown = known.toSorted((a, b) => isBroken(b) - isBroken(a) || b.pending - a.pending).slice(0, endpointsMax)
+  const own = new Set(shown.map(({ endpointId }) => endpointId))
+  const rest = backlog.filter(({ endpointId }) => !own.has(endpointId))
+  if (rest.length === 0) return shown
   const pending = rest.reduce((sum, each) => sum + each.pending, 0)
-  const oldestAt = Math.min(...rest.map((each) => each.oldestAt))
-  return [...sorted.slice(0, endpointsShownMax), { endpointId: others, pending, oldestAt }]
+  const oldestAt = rest.reduce((oldest, each) => Math.min(oldest, each.oldestAt), Number.POSITIVE_INFINITY)
+  return [...shown, { tenant: others, endpointId: others, pending, oldestAt }]
 }
 
-function watchEndpoints(register: Registry, { endpoints, conditionOf, steady }: OperatingView): void {
+function watchEndpoints(register: Registry, view: OperatingView): void {
+  const { endpoints, conditionOf, steady, endpointsMax } = view
   const countOf = (fits: (endpoint: Endpoint) => boolean) => endpoints().filter(fits).length
   labelled(register, 'posthorn_endpoints', 'Endpoints, by status.', ['status'], async (set) => {
     for (const status of endpointStatuses) {
@@ -106,11 +113,11 @@ function watchEndpoints(register: Registry, { endpoints, conditionOf, steady }: 
       )
     }
   })
-  const open = '1 for each endpoint whose breaker is not closed.'
-  labelled(register, 'posthorn_breaker_open', open, ['endpoint', 'state'], async (set) => {
-    const states = endpoints().map(({ id }) => [id, conditionOf(id).breaker.state] as const)
-    const shown = states.filter(([, state]) => state !== 'closed').slice(0, endpointsShownMax)
-    for (const [id, state] of shown) set([id, state], 1)
+  const open = '1 for each active endpoint whose breaker is not closed.'
+  labelled(register, 'posthorn_breaker_open', open, ['tenant', 'endpoint', 'state'], async (set) => {
+    const active = endpoints().filter(({ status }) => status === 'active')
+    const states = active.map(({ id, tenant }) => [tenant, id, conditionOf(id).breaker.state])
+    for (const labels of states.filter(([, , state]) => state !== 'closed').slice(0, endpointsMax)) set(labels, 1)
   })
   gauge(register, 'posthorn_endpoints_held', 'Endpoints that asked for a pause by Retry-After.', () =>
     countOf(({ id }) => (conditionOf(id).heldUntil ?? 0) > steady()),

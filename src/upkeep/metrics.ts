@@ -1,12 +1,17 @@
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
+import { breakerStates } from '../core/circuit-breaker.ts'
+import { settledStatuses } from '../core/delivery.ts'
+import { endpointKinds } from '../core/endpoint.ts'
 import type { Notice } from '../core/notice.ts'
-import type { NotificationType } from '../core/notification.ts'
+import { type NotificationType, notificationTypes } from '../core/notification.ts'
+import { outcomeKinds, reasons } from '../core/outcome.ts'
 import type { Notices } from '../notices.ts'
 import type { WrittenBatch } from '../store/store.ts'
+import { EndpointCounts, watchEndpointCounts } from './endpoint-metrics.ts'
 import { type OperatingView, type WatchedGauges, watchLoad, watchOperating } from './gauges.ts'
-import { linkEvent, type RelaysView, watchRelays } from './relay-gauges.ts'
+import { linkEvent, linkEvents, type RelaysView, watchRelays } from './relay-gauges.ts'
 import { tallied, timed } from './tally.ts'
-import type { UpkeepReport } from './upkeep.ts'
+import { skipReasons, type UpkeepReport } from './upkeep.ts'
 
 /** Numbers about what has happened: every notice is a few additions. */
 export interface Metrics {
@@ -18,7 +23,7 @@ export interface Metrics {
   notified(type: NotificationType): void
   /** Values that are read when somebody looks. */
   watch(gauges: WatchedGauges): void
-  watchOperating(view: OperatingView): void
+  watchOperating(view: Omit<OperatingView, 'endpointsMax'>): void
   watchRelays(view: RelaysView): void
   page(): Promise<string>
   readonly contentType: string
@@ -28,13 +33,17 @@ const acceptSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 const commitSeconds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1]
 const commitCalls = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 4_096]
 const attemptSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+const removedKinds = ['deliveries', 'events', 'keys', 'replays'] as const
 const waitSeconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 3_600, 86_400]
 
-export function openMetrics(notices: Notices): Metrics {
+/** `endpointsMax`: endpoints with series of their own. */
+export function openMetrics(notices: Notices, endpointsMax: number): Metrics {
   const register = new Registry()
   // With them comes the delay of the event loop (nodejs_eventloop_lag_*).
   collectDefaultMetrics({ register })
+  const endpointCounts = new EndpointCounts(endpointsMax)
   notices.subscribe(counting(register))
+  notices.subscribe((notice) => endpointCounts.count(notice))
   const calls = new Histogram({
     name: 'posthorn_commit_calls',
     help: 'Writes that share one commit.',
@@ -42,7 +51,9 @@ export function openMetrics(notices: Notices): Metrics {
     registers: [register],
   })
   const commit = timed(register, 'posthorn_commit_seconds', 'A commit, with the sync of the disk.', commitSeconds)
-  const notified = tallied(register, 'posthorn_notifications_total', 'Notifications, by type.', ['type'])
+  const notified = tallied(register, 'posthorn_notifications_total', 'Notifications, by type.', {
+    type: notificationTypes,
+  })
   return {
     contentType: register.contentType,
     accepted: timed(register, 'posthorn_accept_seconds', 'From the call to the answer of the disk.', acceptSeconds),
@@ -53,7 +64,10 @@ export function openMetrics(notices: Notices): Metrics {
     upkeepDone: upkeepCounting(register),
     notified: (type) => notified.add(type, 1),
     watch: (gauges) => watchLoad(register, gauges),
-    watchOperating: (view) => watchOperating(register, view),
+    watchOperating: (view) => {
+      watchEndpointCounts(register, endpointCounts, view.endpoints)
+      watchOperating(register, { ...view, endpointsMax })
+    },
     watchRelays: (view) => watchRelays(register, view),
     page: () => register.metrics(),
   }
@@ -61,29 +75,29 @@ export function openMetrics(notices: Notices): Metrics {
 
 function counting(register: Registry): (notice: Notice) => void {
   const accepted = tallied(register, 'posthorn_events_accepted_total', 'Events that are on disk.')
-  const attempts = tallied(register, 'posthorn_attempts_total', 'Tries, by what they meant and where they went.', [
-    'outcome',
-    'kind',
-  ])
-  const settled = tallied(register, 'posthorn_deliveries_settled_total', 'Deliveries that ended, by status.', [
-    'status',
-  ])
-  const reasons = tallied(register, 'posthorn_dead_letters_total', 'Deliveries that became dead letters, by reason.', [
-    'reason',
-  ])
-  const breakers = tallied(register, 'posthorn_breaker_changes_total', 'Changes of breakers, by new state.', ['to'])
-  const stuck = tallied(register, 'posthorn_lanes_stuck_total', 'Lanes that were held for too long by their head.')
-  const links = tallied(register, 'posthorn_relay_links_total', 'Links of hubs that began and ended, by event.', [
-    'event',
-  ])
-  const queued = timed(register, 'posthorn_queue_wait_seconds', 'From the acceptance to the first try.', waitSeconds)
-  const took = timed(register, 'posthorn_attempt_seconds', 'How long tries took.', attemptSeconds)
-  const endToEnd = timed(
+  const attempts = tallied(register, 'posthorn_attempts_total', 'Tries, by what they meant and where they went.', {
+    outcome: outcomeKinds,
+    kind: endpointKinds,
+  })
+  const settled = tallied(register, 'posthorn_deliveries_settled_total', 'Deliveries that ended, by status.', {
+    status: settledStatuses,
+  })
+  const deadLetters = tallied(
     register,
-    'posthorn_end_to_end_seconds',
-    'From the acceptance of an event to the end of a delivery.',
-    waitSeconds,
+    'posthorn_dead_letters_total',
+    'Deliveries that became dead letters, by reason.',
+    {
+      reason: reasons,
+    },
   )
+  const breakers = tallied(register, 'posthorn_breaker_changes_total', 'Changes of breakers, by new state.', {
+    to: breakerStates,
+  })
+  const stuck = tallied(register, 'posthorn_lanes_stuck_total', 'Lanes that were held for too long by their head.')
+  const links = tallied(register, 'posthorn_relay_links_total', 'Links of hubs that began and ended, by event.', {
+    event: linkEvents,
+  })
+  const { queued, took, endToEnd } = timing(register)
   return (notice) => {
     switch (notice.kind) {
       case 'event.accepted':
@@ -96,11 +110,11 @@ function counting(register: Registry): (notice: Notice) => void {
         if (notice.endToEndMs === null) return
         settled.add(notice.status, 1)
         endToEnd(notice.endToEndMs)
-        if (notice.reason !== null) reasons.add(notice.reason, 1)
+        if (notice.reason !== null) deadLetters.add(notice.reason, 1)
         return
       case 'delivery.ended':
         settled.add(notice.status, 1)
-        reasons.add(notice.reason, 1)
+        deadLetters.add(notice.reason, 1)
         return
       case 'breaker.changed':
         breakers.add(notice.to, 1)
@@ -118,17 +132,28 @@ function counting(register: Registry): (notice: Notice) => void {
   }
 }
 
+function timing(register: Registry) {
+  const whole = 'From the acceptance of an event to the end of a delivery.'
+  return {
+    queued: timed(register, 'posthorn_queue_wait_seconds', 'From the acceptance to the first try.', waitSeconds),
+    took: timed(register, 'posthorn_attempt_seconds', 'How long tries took.', attemptSeconds),
+    endToEnd: timed(register, 'posthorn_end_to_end_seconds', whole, waitSeconds),
+  }
+}
+
 function upkeepCounting(register: Registry): (report: UpkeepReport) => void {
-  const runs = tallied(register, 'posthorn_upkeep_runs_total', 'Upkeep runs; skipped ones deleted nothing.', ['result'])
+  const runs = tallied(register, 'posthorn_upkeep_runs_total', 'Upkeep runs; skipped ones deleted nothing.', {
+    result: ['done', ...skipReasons],
+  })
   const expired = tallied(register, 'posthorn_upkeep_expired_total', 'Deliveries that waited for too long.')
-  const removed = tallied(register, 'posthorn_upkeep_removed_total', 'What was kept long enough, and is deleted.', [
-    'what',
-  ])
+  const removed = tallied(register, 'posthorn_upkeep_removed_total', 'What was kept long enough, and is deleted.', {
+    what: removedKinds,
+  })
   const freed = tallied(register, 'posthorn_upkeep_pages_freed_total', 'Pages given back to the file system.')
   return (report) => {
     runs.add(report.skipped ?? 'done', 1)
     expired.add('', report.expired)
-    for (const what of ['deliveries', 'events', 'keys', 'replays'] as const) removed.add(what, report[what])
+    for (const what of removedKinds) removed.add(what, report[what])
     freed.add('', report.pagesFreed)
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Notification } from '../core/notification.ts'
 import type { RelayLink } from '../core/relay.ts'
@@ -13,6 +14,7 @@ import { Notifications } from './notifications.ts'
 import { RelayWatch } from './relay-watch.ts'
 import { RouteWatch } from './route-watch.ts'
 import { Stats } from './stats.ts'
+import { Status } from './status.ts'
 import { openTraces } from './traces.ts'
 import { Upkeep, type UpkeepSettings } from './upkeep.ts'
 
@@ -28,6 +30,8 @@ export type OperatingParts = Readonly<{
   settings: UpkeepSettings & Readonly<{ backlogMax: number; relayAwayMs: number }>
   /** The link that a relay has now; null: none. */
   linkOf: (relayId: string) => RelayLink | null
+  /** Whether the hub of this endpoint is connected and does not have its route. */
+  lacksRoute: (endpoint: Endpoint) => boolean
   /** Takes an event of our own in. */
   accept: (event: Readonly<{ type: string; tenant: string; key: string | null; data: Uint8Array }>) => Promise<void>
 }>
@@ -37,6 +41,7 @@ export type Operating = Readonly<{
   upkeep: Upkeep
   notifications: Notifications
   stats: Stats
+  status: Status
   /** Says what is still to be said; before the intake stops. */
   stop(): Promise<void>
 }>
@@ -45,6 +50,7 @@ export type Operating = Readonly<{
 export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const { store, catalogue, dispatcher, notices, metrics, clock, log, settings, linkOf } = parts
   const stats = new Stats(store, clock.steady)
+  const status = new Status({ store, catalogue, dispatcher, stats, notices, clock, lacksRoute: parts.lacksRoute })
   const endpoints = () => catalogue.list()
   const lookAt = (endpointIds: readonly string[]) => dispatcher.lookAt(endpointIds)
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings, lookAt })
@@ -78,6 +84,7 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
     upkeep,
     notifications,
     stats,
+    status,
     async stop() {
       watch.stop()
       routeWatch.stop()

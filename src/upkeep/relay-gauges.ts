@@ -1,7 +1,8 @@
 import type { Registry } from 'prom-client'
 import type { RelayChanged } from '../core/notice.ts'
-import type { RelayLink } from '../core/relay.ts'
-import { gauge, labelled, others } from './gauges.ts'
+import { linkEndings, type RelayLink } from '../core/relay.ts'
+import { others } from './endpoint-metrics.ts'
+import { gauge, labelled } from './gauges.ts'
 import type { KnownRelay } from './relay-watch.ts'
 
 export type RelaysView = Readonly<{
@@ -31,8 +32,10 @@ export function watchRelays(register: Registry, view: RelaysView): void {
   })
 }
 
+export const linkEvents = ['connected', ...linkEndings] as const
+
 /** What a change of a link counts as. */
-export function linkEvent({ ending }: Pick<RelayChanged, 'ending'>): string {
+export function linkEvent({ ending }: Pick<RelayChanged, 'ending'>): (typeof linkEvents)[number] {
   return ending ?? 'connected'
 }
 

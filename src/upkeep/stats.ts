@@ -9,6 +9,9 @@ const readMsMax = 1_000
 const quickMs = 100
 const restPerCount = 20
 
+/** `countedAt`: how old it is. */
+export type CountedStats = Readonly<{ stats: StoreStats; countedAt: number; tookMs: number }>
+
 /** What the store has to tell of itself, asked for no more often than is good for it. */
 export class Stats {
   readonly #store: Pick<Store, 'stats'>
@@ -16,7 +19,7 @@ export class Stats {
   #kept: Promise<StoreStats> | null = null
   #askedAt = 0
   #tookMs: number | null = null
-  #last: StoreStats | null = null
+  #last: CountedStats | null = null
 
   constructor(store: Pick<Store, 'stats'>, steady: () => number) {
     this.#store = store
@@ -33,6 +36,18 @@ export class Stats {
     return this.#readSince(tookMs <= quickMs ? 0 : Math.min(keptMs, tookMs * restPerCount))
   }
 
+  /**
+   * What is known, at a price that does not grow with the backlog: however often somebody asks, the reader counts for no
+   * more than one twentieth of the time, and nobody waits for a count that is not quick: then it is what it was the last
+   * time. null: it has not been counted yet.
+   */
+  async readKnown(): Promise<CountedStats | null> {
+    const last = this.#last
+    const asked = this.#readSince(last === null ? keptMs : last.tookMs * restPerCount).catch(() => null)
+    if (last === null || last.tookMs <= quickMs) await this.#soon(asked)
+    return this.#last
+  }
+
   #readSince(agedMsMax: number): Promise<StoreStats> {
     const now = this.#steady()
     if (this.#kept !== null && now - this.#askedAt < agedMsMax) return this.#kept
@@ -41,7 +56,7 @@ export class Stats {
     const asked: Promise<StoreStats> = this.#store.stats().then(
       (stats) => {
         this.#tookMs = this.#steady() - now
-        this.#last = stats
+        this.#last = { stats, countedAt: now, tookMs: this.#tookMs }
         return stats
       },
       (error) => {
@@ -55,11 +70,16 @@ export class Stats {
 
   /** For whoever cannot wait for a store that is busy counting something else: then it is what it was last time. */
   async readSoon(): Promise<StoreStats> {
+    const read = await this.#soon(this.read())
+    const known = read ?? this.#last?.stats
+    if (known === undefined) throw new Error(`the store did not answer within ${readMsMax} ms`)
+    return known
+  }
+
+  /** null: it takes longer than somebody can wait. */
+  async #soon(asked: Promise<StoreStats | null>): Promise<StoreStats | null> {
     const patience = new AbortController()
     const late = wait(readMsMax, null, { signal: patience.signal, ref: false }).catch(() => null)
-    const read = await Promise.race([this.read(), late]).finally(() => patience.abort())
-    const known = read ?? this.#last
-    if (known === null) throw new Error(`the store did not answer within ${readMsMax} ms`)
-    return known
+    return Promise.race([asked, late]).finally(() => patience.abort())
   }
 }

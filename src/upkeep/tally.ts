@@ -16,20 +16,34 @@ export class Tally {
   }
 }
 
-/** Several labels are one name with spaces between their values. */
-export function tallied(register: Registry, name: string, help: string, labels: readonly string[] = []): Tally {
+/** Each label with every value that it can have. */
+export type KnownLabels = Readonly<Record<string, readonly string[]>>
+
+/**
+ * Several labels are one name with spaces between their values. Every combination is shown from the start, as 0: of a
+ * series that begins with its first burst, `increase()` sees nothing.
+ */
+export function tallied(register: Registry, name: string, help: string, known: KnownLabels = {}): Tally {
   const tally = new Tally()
+  const labels = Object.keys(known)
   const counter = new Counter({
     name,
     help,
-    labelNames: [...labels],
+    labelNames: labels,
     registers: [register],
     collect() {
       for (const [values, count] of tally.take()) this.inc(labelled(labels, values), count)
     },
   })
-  if (labels.length === 0) counter.inc(0)
+  for (const values of combinations(Object.values(known))) counter.inc(labelled(labels, values.join(' ')), 0)
   return tally
+}
+
+function combinations(lists: readonly (readonly string[])[]): readonly (readonly string[])[] {
+  const [first, ...rest] = lists
+  if (first === undefined) return [[]]
+  const others = combinations(rest)
+  return first.flatMap((value) => others.map((other) => [value, ...other]))
 }
 
 function labelled(labels: readonly string[], values: string): Record<string, string> {

@@ -1,13 +1,13 @@
-import { areApart, type Clock } from '../core/clock.ts'
+import { type Clock, type Reckoning, reckoning, type Skew, skewAfter } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
-import type { KeyPlace, PrunedKeys, Retention } from '../store/upkeep-store.ts'
+import type { ExpireRequest, KeyPlace, PrunedKeys, Retention } from '../store/upkeep-store.ts'
 import { Pace, type PieceEnd } from './pace.ts'
 
 export type UpkeepParts = Readonly<{
-  store: Pick<Store, 'expire' | 'prune' | 'pruneKeys' | 'pruneReplays' | 'shrink' | 'stats'>
+  store: Pick<Store, 'expire' | 'prune' | 'pruneKeys' | 'pruneReplays' | 'pruneDeadLetterCounts' | 'shrink' | 'stats'>
   endpoints: () => readonly Endpoint[]
   clock: Clock
   log: Logger
@@ -46,12 +46,15 @@ export type UpkeepReport = Readonly<{
   skipped: SkipReason | null
 }>
 
-export type SkipReason = 'just_started' | 'clocks_apart' | 'stopping'
+export const skipReasons = ['just_started', 'clocks_apart', 'stopping'] as const
+export type SkipReason = (typeof skipReasons)[number]
 
 export type UpkeepState = Readonly<{ running: boolean; last: UpkeepReport | null; nextAt: number | null }>
 
 const dayMs = 86_400_000
 const rowsMax = 500
+/** `status` tells of the last 24 h. */
+const deadLetterCountsKeptMs = 2 * dayMs
 const rowsMin = 32
 const pagesMax = 256
 const pagesMin = 8
@@ -75,6 +78,8 @@ export class Upkeep {
   #underway: Promise<UpkeepReport> | null = null
   #last: UpkeepReport | null = null
   #lastFullAt: number | null = null
+  /** The clocks as they were seen at the last runs. */
+  #skew: Skew | null = null
   /** A run that has not ended when the next one would begin must not fall behind for ever. */
   #hurriesAt = Number.POSITIVE_INFINITY
 
@@ -135,14 +140,15 @@ export class Upkeep {
     const steadyAt = clock.steady()
     this.#hurriesAt = this.#now() + settings.everyMs
     const counts: Counts = { expired: 0, deliveries: 0, events: 0, keys: 0, replays: 0, pagesFreed: 0 }
-    let skipped = this.#reasonToSkip()
+    this.#skew = skewAfter(this.#skew, clock)
+    // Fixed for the whole run: whatever somebody does to the clock, nothing goes too early.
+    const ages = reckoning(this.#skew, clock, this.#bornAt)
+    let skipped = this.#reasonToSkip(ages)
     const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
-    if (skipped === null) {
-      // The earlier of the two, fixed for the whole run: whatever somebody does to the clock, nothing goes too early.
-      const now = Math.min(startedAt, steadyAt)
-      await this.#expire(now, counts)
-      await this.#prune(now, full, counts)
-      await this.#pruneRest(now, counts)
+    if (skipped === null && ages !== null) {
+      await this.#expire(ages, counts)
+      await this.#prune(ages, full, counts)
+      await this.#pruneRest(ages, Math.min(startedAt, steadyAt), counts)
     }
     await this.#shrink(counts)
     if (this.#stopping.signal.aborted) skipped = 'stopping'
@@ -154,10 +160,10 @@ export class Upkeep {
     return report
   }
 
-  #reasonToSkip(): SkipReason | null {
+  #reasonToSkip(ages: Reckoning | null): SkipReason | null {
     const { clock, settings } = this.#parts
     if (clock.steady() - this.#bornAt < settings.afterMs) return 'just_started'
-    return areApart(clock) ? 'clocks_apart' : null
+    return ages === null ? 'clocks_apart' : null
   }
 
   #pace(limitMin: number, limitMax: number): Pace {
@@ -165,18 +171,21 @@ export class Upkeep {
   }
 
   /** Paused and disabled endpoints too: what waits there grows old as well. */
-  async #expire(now: number, counts: Counts): Promise<void> {
+  async #expire({ now, correction }: Reckoning, counts: Counts): Promise<void> {
     for (const { id: endpointId, retry } of this.#parts.endpoints()) {
-      if (retry.maxAgeMs !== null) counts.expired += await this.#expireOf(endpointId, now - retry.maxAgeMs, now)
+      if (retry.maxAgeMs === null) continue
+      counts.expired += await this.#expireOf({ endpointId, bornBefore: now - retry.maxAgeMs, correction })
     }
   }
 
-  async #expireOf(endpointId: string, bornBefore: number, now: number): Promise<number> {
-    const { store, notices, lookAt } = this.#parts
+  async #expireOf(which: Pick<ExpireRequest, 'endpointId' | 'bornBefore' | 'correction'>): Promise<number> {
+    const { store, notices, lookAt, clock } = this.#parts
+    const { endpointId } = which
+    const now = clock.steady()
     let count = 0
     let after: number | null = null
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const expired = await store.expire({ endpointId, bornBefore, now, limit, after })
+      const expired = await store.expire({ ...which, now, limit, after })
       for (const delivery of expired.deliveries) {
         notices.publish({ kind: 'delivery.ended', endpointId, status: 'dead_letter', reason: 'expired', ...delivery })
       }
@@ -193,13 +202,13 @@ export class Upkeep {
    * Oldest first. Events come in the order of their receipt, but for a clock that was set back meanwhile; so it ends
    * where they are too young for every rule, and once a day it looks at all of them.
    */
-  async #prune(now: number, full: boolean, counts: Counts): Promise<void> {
+  async #prune({ now, correction }: Reckoning, full: boolean, counts: Counts): Promise<void> {
     const { store, settings } = this.#parts
     const { retention } = settings
     const tooYoungAt = now - Math.min(...Object.values(retention))
     let after: number | null = null
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const pruned = await store.prune({ now, retention, limit, after })
+      const pruned = await store.prune({ now, correction, retention, limit, after })
       counts.deliveries += pruned.deliveries
       counts.events += pruned.events
       after = pruned.after
@@ -208,19 +217,23 @@ export class Upkeep {
     })
   }
 
-  async #pruneRest(now: number, counts: Counts): Promise<void> {
+  /** `earliest`: of the two clocks, for the ends of replays, which no correction is known for. */
+  async #pruneRest({ now, correction }: Reckoning, earliest: number, counts: Counts): Promise<void> {
     const { store, settings } = this.#parts
     let after: KeyPlace | null = null
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const pruned: PrunedKeys = await store.pruneKeys({ now, limit, after })
+      const pruned: PrunedKeys = await store.pruneKeys({ now, correction, limit, after })
       counts.keys += pruned.keys
       after = pruned.after
       return after === null ? 'done' : wroteIf(pruned.keys > 0)
     })
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const replays = await store.pruneReplays(now - settings.replayMs, limit)
+      const replays = await store.pruneReplays(earliest - settings.replayMs, limit)
       counts.replays += replays
       return replays < limit ? 'done' : 'wrote'
+    })
+    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
+      return (await store.pruneDeadLetterCounts(now - deadLetterCountsKeptMs, limit)) < limit ? 'done' : 'wrote'
     })
   }
 

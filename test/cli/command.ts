@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:chil
 import { once } from 'node:events'
 import path from 'node:path'
 
-const main = path.join(import.meta.dirname, '../../src/cli/main.ts')
+export const main = path.join(import.meta.dirname, '../../src/cli/main.ts')
 const waitMsMax = 30_000
 
 export type Result = Readonly<{ code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }>
@@ -12,7 +12,7 @@ export type Env = Readonly<Record<string, string>>
 export type Options = Readonly<{ env?: Env; input?: string | Uint8Array; cwd?: string; program?: string }>
 
 /** The environment of the tests without what would change a result. */
-function cleanEnv(env: Env = {}): NodeJS.ProcessEnv {
+export function cleanEnv(env: Env = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) =>
       !/^(?:POSTHORN_|NODE_TEST|NO_COLOR$|FORCE_COLOR$|NODE_DISABLE_COLORS$|CI$|TEAMCITY_VERSION$|NODE_OPTIONS$)/.test(

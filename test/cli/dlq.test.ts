@@ -4,7 +4,7 @@ import { hasScript, onTerminal } from './command.ts'
 import { folderFor, type Server, serverFor, sinkFor } from './server.ts'
 
 type Delivery = Readonly<{ id: string; eventId: string; status: string; reason: string | null; attempts: number }>
-type Replay = Readonly<{ id: string; status: string; matched: number; replayed: number; note: string; rate: number }>
+type Replay = Readonly<{ id: string; status: string; matched: number; requeued: number; note: string; rate: number }>
 
 const cleanups: (() => unknown)[] = []
 let server: Server
@@ -40,13 +40,24 @@ describe('posthorn dlq', () => {
     const create = ['endpoints', 'create', sink.url, '--types', 'down.one', '--retry', JSON.stringify(retry)]
     const { id } = await server.json<{ id: string }>(create)
     await server.cli(['send', 'down.one', '1', '--wait'])
-    const replay = await server.cli(['dlq', 'replay', '--endpoint', id, '--yes', '--follow'])
+    const replay = await server.cli(['dlq', 'replay', '--endpoint', id, '--yes', '--follow=requeued'])
     assert.equal(replay.code, 0, replay.stderr)
+    assert.match(replay.stderr, /rpl_\w+ is finished: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
     assert.match(replay.stderr, new RegExp(`the breaker of ${id} is open: .*posthorn breakers reset ${id}`))
-    await server.cli(['breakers', 'reset', id])
     const other = await withDeadLetters(t, 1)
-    const quiet = await server.cli(['dlq', 'replay', '--endpoint', other.endpoint, '--yes'])
-    assert.doesNotMatch(quiet.stderr, /breaker/)
+    const quiet = await server.cli(['dlq', 'replay', '--type', other.type, '--yes'])
+    assert.doesNotMatch(quiet.stderr, /breaker/, 'the selection does not touch the endpoint that is down')
+    await server.cli(['breakers', 'reset', id])
+  })
+
+  test('says that what it brings back waits, where the endpoint is paused', async (t) => {
+    const { type, endpoint } = await withDeadLetters(t, 1)
+    await server.cli(['endpoints', 'pause', endpoint])
+    const replay = await server.cli(['dlq', 'replay', '--type', type, '--yes'])
+    assert.match(
+      replay.stderr,
+      new RegExp(`${endpoint} is paused or disabled: .*posthorn endpoints resume ${endpoint}`),
+    )
   })
 
   test('lists dead letters, one by one and by error, and shows one with its attempts', async (t) => {
@@ -74,6 +85,20 @@ describe('posthorn dlq', () => {
     assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'no dead letter matches\n'])
   })
 
+  test('groups by error and does not put different statuses into one group', async (t) => {
+    const sink = await sinkFor(t, '400,404,422,401,400')
+    await server.json(['endpoints', 'create', sink.url, '--types', 'statuses.one'])
+    for (let n = 0; n < 5; n++) await server.cli(['send', 'statuses.one', String(n), '--wait'])
+    const list = ['dlq', 'list', '--type', 'statuses.one', '--group', 'error']
+    const groups = await server.json<{ count: number; error: string }[]>(list)
+    assert.deepEqual(Object.fromEntries(groups.map(({ error, count }) => [error, count])), {
+      'HTTP 400': 2,
+      'HTTP 401': 1,
+      'HTTP 404': 1,
+      'HTTP 422': 1,
+    })
+  })
+
   test('replays what a filter names: first dry, then for good, and follows it to its end', async (t) => {
     const { type, endpoint } = await withDeadLetters(t, 2)
     const filter = ['--endpoint', endpoint, '--reason', 'permanent_status', '--since', '1h']
@@ -82,9 +107,9 @@ describe('posthorn dlq', () => {
     assert.deepEqual(await delivered(type), [])
     const done = await server.cli(['dlq', 'replay', ...filter, '--yes', '--follow', '--note', 'fixed'])
     assert.equal(done.code, 0, done.stderr)
-    assert.match(done.stderr, /rpl_\w+ is finished: 2 of 2\n/)
-    const [replay] = await server.json<Replay[]>(['replays', 'list', '--status', 'finished', '--limit', '1'])
-    assert.deepEqual([replay?.note, replay?.replayed], ['fixed', 2])
+    assert.match(done.stderr, /rpl_\w+ is settled: 2 of 2 requeued, 2 delivered, 0 failed again, 0 waiting\n/)
+    const [replay] = await server.json<Replay[]>(['replays', 'list', '--status', 'settled', '--limit', '1'])
+    assert.deepEqual([replay?.note, replay?.requeued], ['fixed', 2])
   })
 
   test('by ids brings back just those, and says so when nothing matches', async (t) => {
@@ -125,7 +150,7 @@ describe('posthorn dlq', () => {
     assert.match(no.stdout, /delete 1 dead letter for good\? \[y\/N\] [\s\S]*nothing was deleted/)
     const yes = await onTerminal(['dlq', 'replay', '--type', type, '--follow'], { env, input: 'y\r' })
     assert.equal(yes.code, 0, yes.stdout)
-    assert.match(yes.stdout, /bring 1 dead letter back\? \[y\/N\] [\s\S]*is finished: 1 of 1/)
+    assert.match(yes.stdout, /bring 1 dead letter back\? \[y\/N\] [\s\S]*is settled: 1 of 1 requeued, 1 delivered/)
   })
 })
 
@@ -141,7 +166,7 @@ describe('posthorn replays', () => {
     ] as const) {
       const { code, stderr } = await server.cli(['replays', verb, id])
       assert.equal(code, 0, stderr)
-      assert.match(stderr, new RegExp(`^${id} is ${status}: [012] of 5\n$`))
+      assert.match(stderr, new RegExp(`^${id} is ${status}: [012] of 5 requeued, .*\n$`))
     }
     const shown = await server.cli(['replays', 'show', id])
     assert.match(shown.stdout, /status +cancelled/)
@@ -159,7 +184,7 @@ describe('the rest of operating', () => {
     assert.match(dry.stderr, /2 deliveries would be brought back/)
     const { code, stderr } = await server.cli(['endpoints', 'recover', endpoint, '--since', '1h', '--yes', '--follow'])
     assert.equal(code, 0, stderr)
-    assert.match(stderr, /is finished: 2 of 2/)
+    assert.match(stderr, /is settled: 2 of 2 requeued, 2 delivered/)
     assert.equal((await server.cli(['endpoints', 'recover', endpoint])).code, 2)
   })
 

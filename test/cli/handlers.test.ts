@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
-import { posthorn } from './command.ts'
+import { posthorn, type Running, start } from './command.ts'
 import { folderFor, type Server, serverFor } from './server.ts'
 
 /** A folder with a module of handlers in it, and the server that runs them. */
@@ -34,6 +34,39 @@ describe('posthorn start --handlers', () => {
     assert.deepEqual([items[0]?.kind, items[0]?.handler], ['handler', 'order.*'])
     const unsure = await server.cli(['endpoints', 'delete', items[0]!.id])
     assert.match(unsure.stderr, /delete ep_\w+ \(order\.\*\)/)
+  })
+
+  test('a terminal that is closed three times, with npm start on it, makes no dead letter', async (t) => {
+    const cwd = folderFor(t)
+    const hangs = `export default { a: (_: unknown, { signal }: { signal: AbortSignal }) => {
+      console.log('running')
+      return process.env.HANGS ? new Promise((end) => signal.addEventListener('abort', end)) : undefined
+    } }`
+    writeFileSync(path.join(cwd, 'handlers.ts'), hangs)
+    const flags = ['cli', 'start', '--port', '0', '--handlers', './handlers.ts', '--grace', '1s']
+    const program = path.join(import.meta.dirname, '../../scripts/bootstrap.mjs')
+    const open = (env: Record<string, string>): Running => {
+      const running = start(flags, { cwd, env, program })
+      t.after(() => running.stop('SIGKILL'))
+      return running
+    }
+    for (let times = 0; times < 3; times += 1) {
+      const running = open({ HANGS: 'yes' })
+      const url = /http:\S+/.exec(await running.line(/^Posthorn listens on/))?.[0] ?? ''
+      if (times === 0) assert.equal((await posthorn(['send', 'a', '{}'], { env: { POSTHORN_URL: url } })).code, 0)
+      await running.line(/^running/)
+      running.child.kill('SIGHUP')
+      await running.line(/SIGHUP: stopping/)
+      running.child.kill('SIGHUP')
+      assert.equal((await running.ended).code, 0)
+    }
+    const last = open({})
+    const url = /http:\S+/.exec(await last.line(/^Posthorn listens on/))?.[0] ?? ''
+    await last.line(/^running/)
+    await last.line(/delivered/)
+    const { stdout } = await posthorn(['deliveries', 'list', '-o', 'json'], { env: { POSTHORN_URL: url } })
+    assert.deepEqual([JSON.parse(stdout)[0].status, JSON.parse(stdout)[0].reason], ['delivered', null])
+    await last.stop()
   })
 
   const broken: readonly (readonly [string, string, RegExp])[] = [

@@ -21,9 +21,9 @@ describe('posthorn relay', () => {
       sink.received.map(({ path: at, eventType }) => [at, eventType]),
       [['/hooks', 'order.created']],
     )
-    const ended = await hub.stop('SIGTERM')
+    const ended = await hub.stop('SIGHUP')
     assert.deepEqual([ended.code, ended.stdout], [0, ''])
-    assert.match(ended.stderr, /SIGTERM: finishing what has begun/)
+    assert.match(ended.stderr, /SIGHUP: finishing what has begun/)
     assert.ok(!ended.stderr.includes(key), 'the key is in no line')
   })
 

@@ -7,7 +7,7 @@ import { posthorn, start } from './command.ts'
 import { folderFor, serverFor, sinkFor } from './server.ts'
 
 describe('posthorn start', () => {
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     test(`ends with 0 on ${signal}`, async (t) => {
       const server = await serverFor(t, folderFor(t))
       assert.equal((await fetch(`${server.url}/healthz`)).status, 200)

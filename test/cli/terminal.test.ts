@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { widthOf } from '../../src/cli/table.ts'
@@ -25,6 +26,34 @@ describe('on a terminal', { skip }, () => {
     const { stdout } = await onTerminal(args, { env: { NO_COLOR: '1' } })
     assert.match(stdout, /^NAME/)
     assert.ok(!stdout.includes('\u001b['))
+  })
+})
+
+describe('what comes from others', { skip }, () => {
+  const hostile = 'x\u009b2J\u202ey\u007f'
+
+  for (const format of ['json', 'jsonl', 'table']) {
+    test(`is shown by a terminal and not obeyed, as ${format}`, async () => {
+      const { stdout } = await onTerminal(['config', 'show', '--handlers', hostile, '-o', format])
+      assert.match(stdout, /x\\u009b2J\\u202ey\\u007f/)
+      assert.doesNotMatch(stdout, /[\u007f-\u009f\u202e]/)
+    })
+  }
+
+  test('is not obeyed in an error either', async () => {
+    const { stdout } = await onTerminal(['events', 'list'], { env: { POSTHORN_URL: 'ftp://\u001b]0;t\u0007/\u009b' } })
+    assert.match(stdout, /\\u001b\]0;t\\u0007\/\\u009b/)
+    for (const control of ['\u001b]', '\u0007', '\u009b']) assert.ok(!stdout.includes(control))
+  })
+
+  test('is not obeyed in a pretty log', async () => {
+    const program = `
+      const { openLog } = await import(${JSON.stringify(new URL('../../src/log.ts', import.meta.url).href)})
+      const hostile = 'a\\u001b]0;t\\u0007b\\u009bc\\u202e'
+      openLog({ level: 'info', format: 'pretty' }).warn({ error: hostile, err: new Error(hostile) }, hostile)`
+    const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' })
+    assert.equal(stderr.match(/c\\u202e/g)?.length, 4, stderr)
+    for (const control of ['\u001b]', '\u0007', '\u009b', '\u202e']) assert.ok(!stderr.includes(control))
   })
 })
 

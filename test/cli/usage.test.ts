@@ -242,3 +242,12 @@ async function unusedPort(): Promise<number> {
   await new Promise((resolve) => server.close(resolve))
   return port
 }
+
+test('credentials in POSTHORN_URL are never printed', async () => {
+  const env = { POSTHORN_URL: 'http://lovelace:s3cret@127.0.0.1:9' }
+  for (const args of [['events', 'list'], ['config', 'show'], ['config', 'show', '-o', 'json'], ['doctor']]) {
+    const { stdout, stderr } = await posthorn(args, { env })
+    assert.doesNotMatch(`${stdout}${stderr}`, /s3cret|lovelace/, args.join(' '))
+    assert.match(`${stdout}${stderr}`, /•••@127\.0\.0\.1:9/, args.join(' '))
+  }
+})

@@ -3,12 +3,14 @@ import { appendContract } from './store/append.ts'
 import { catalogueContract } from './store/catalogue.ts'
 import { chainContract } from './store/chains.ts'
 import { claimContract } from './store/claim.ts'
+import { deadLetterCountContract } from './store/dead-letter-counts.ts'
 import { deadLetterContract } from './store/dead-letters.ts'
 import { laneContract } from './store/lanes.ts'
 import { type OpenStore, promises } from './store/promises.ts'
 import { recordContract } from './store/record.ts'
 import { recoveryContract } from './store/recovery.ts'
 import { registryContract } from './store/registry.ts'
+import { replayOutcomeContract } from './store/replay-outcomes.ts'
 import { replayContract } from './store/replays.ts'
 import { suspectContract } from './store/suspects.ts'
 import { upkeepContract } from './store/upkeep.ts'
@@ -25,7 +27,9 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`${name}: the record`, () => recordContract(promise))
   describe(`${name}: sources and keys`, () => registryContract(promise))
   describe(`${name}: dead letters`, () => deadLetterContract(promise))
+  describe(`${name}: counts of dead letters`, () => deadLetterCountContract(promise))
   describe(`${name}: replays`, () => replayContract(promise))
+  describe(`${name}: outcomes of replays`, () => replayOutcomeContract(promise))
   describe(`${name}: recovery`, () => recoveryContract(promise))
   describe(`${name}: upkeep`, () => upkeepContract(promise))
 }

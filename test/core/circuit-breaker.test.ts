@@ -19,10 +19,12 @@ import type { Outcome } from '../../src/core/outcome.ts'
 
 const policy: BreakerPolicy = { threshold: 3, cooldownMs: 1_000, whenOpen: 'park' }
 const now = 1_000_000
-const open: Breaker = { state: 'open', openedAt: now - 100, until: now + 900 }
-const halfOpen: Breaker = { state: 'half_open', openedAt: now - 1_100, probeStartedAt: now - 100 }
+const open: Breaker = { state: 'open', failures: 3, openedAt: now - 100, until: now + 900 }
+const halfOpen: Breaker = { state: 'half_open', failures: 3, openedAt: now - 1_100, probeStartedAt: now - 100 }
 const nearlyOpen: Breaker = { state: 'closed', failures: 2, ramp: null }
-const opened: Breaker = { state: 'open', openedAt: now, until: now + 1_000 }
+const opened: Breaker = { state: 'open', failures: 3, openedAt: now, until: now + 1_000 }
+/** A failed probe is one more failure in a row. */
+const openedAgain: Breaker = { ...opened, failures: 4 }
 const justClosed: Breaker = { state: 'closed', failures: 0, ramp: 1 }
 
 const permanent = (reason: Extract<Outcome, { kind: 'permanent' }>['reason']): Outcome => ({
@@ -62,7 +64,7 @@ test('the default is S2: five failures, five minutes, and deliveries wait', () =
     assert.deepEqual(breaker, { state: 'closed', failures: failure, ramp: null })
   }
   breaker = recorded(breaker, { ...results.refused, startedAt: 0, probe: false }, defaultBreaker, now)
-  assert.deepEqual(breaker, { state: 'open', openedAt: now, until: now + 300_000 })
+  assert.deepEqual(breaker, { state: 'open', failures: 5, openedAt: now, until: now + 300_000 })
 })
 
 test('closed: only unavailable counts, any answer below 500 starts again, the rest changes nothing', () => {
@@ -73,10 +75,10 @@ test('closed: only unavailable counts, any answer below 500 starts again, the re
 
 test('half-open: an answer closes it, unavailable opens it again, anything else asks for another probe', () => {
   for (const name of up) assert.deepEqual(after(halfOpen, name, { probe: true }), justClosed, name)
-  for (const name of down) assert.deepEqual(after(halfOpen, name, { probe: true }), opened, name)
+  for (const name of down) assert.deepEqual(after(halfOpen, name, { probe: true }), openedAgain, name)
   for (const name of unknown) {
     const next = after(halfOpen, name, { probe: true })
-    assert.deepEqual(next, { state: 'open', openedAt: now - 1_100, until: now }, name)
+    assert.deepEqual(next, { state: 'open', failures: 3, openedAt: now - 1_100, until: now }, name)
     assert.deepEqual(allowance(next, now), { kind: 'probe' })
   }
 })
@@ -99,7 +101,7 @@ test('a try that passed the open breaker closes it by success and cannot lengthe
 
 test('a probe counts whenever it began', () => {
   assert.deepEqual(after(halfOpen, 'ok', { probe: true, startedAt: 0 }), justClosed)
-  assert.deepEqual(after(open, 'down', { probe: true, startedAt: 0 }), opened)
+  assert.deepEqual(after(open, 'down', { probe: true, startedAt: 0 }), openedAgain)
 })
 
 test('allows nothing while open, one probe after the cool-down, and nothing beside the probe', () => {
@@ -112,11 +114,11 @@ test('allows nothing while open, one probe after the cool-down, and nothing besi
 })
 
 test('a probe can begin from open only, and be given up only while it is under way', () => {
-  const probing: Breaker = { state: 'half_open', openedAt: now - 100, probeStartedAt: now }
+  const probing: Breaker = { state: 'half_open', failures: 3, openedAt: now - 100, probeStartedAt: now }
   assert.deepEqual(probeStarted(open, now), probing)
   assert.equal(probeStarted(closedBreaker, now), closedBreaker)
   assert.equal(probeStarted(halfOpen, now), halfOpen)
-  assert.deepEqual(probeAbandoned(probing, now), { state: 'open', openedAt: now - 100, until: now })
+  assert.deepEqual(probeAbandoned(probing, now), { state: 'open', failures: 3, openedAt: now - 100, until: now })
   assert.equal(probeAbandoned(closedBreaker, now), closedBreaker)
   assert.equal(probeAbandoned(open, now), open)
 })
@@ -132,14 +134,19 @@ test('after it closed the load grows by one per success up to no limit, and a fa
 })
 
 test('a restart gives up the probe under way and pulls back what a wrong clock wrote', () => {
-  assert.deepEqual(revived(halfOpen, policy, now), { state: 'open', openedAt: now - 1_100, until: now })
+  assert.deepEqual(revived(halfOpen, policy, now), { state: 'open', failures: 3, openedAt: now - 1_100, until: now })
   assert.deepEqual(revived(open, policy, now), open)
   assert.equal(revived(nearlyOpen, policy, now), nearlyOpen)
-  const fromTheFuture: Breaker = { state: 'open', openedAt: now + 1e9, until: now + 1e9 + 1_000 }
-  assert.deepEqual(revived(fromTheFuture, policy, now), { state: 'open', openedAt: now, until: now + 1_000 })
-  const overdue: Breaker = { state: 'open', openedAt: 0, until: 1_000 }
+  const fromTheFuture: Breaker = { state: 'open', failures: 3, openedAt: now + 1e9, until: now + 1e9 + 1_000 }
+  assert.deepEqual(revived(fromTheFuture, policy, now), {
+    state: 'open',
+    failures: 3,
+    openedAt: now,
+    until: now + 1_000,
+  })
+  const overdue: Breaker = { state: 'open', failures: 3, openedAt: 0, until: 1_000 }
   assert.deepEqual(allowance(revived(overdue, policy, now), now), { kind: 'probe' })
-  const probing: Breaker = { state: 'half_open', openedAt: now + 1e9, probeStartedAt: now + 1e9 }
+  const probing: Breaker = { state: 'half_open', failures: 3, openedAt: now + 1e9, probeStartedAt: now + 1e9 }
   assert.deepEqual(allowance(revived(probing, policy, now), now), { kind: 'probe' })
 })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { foldError, foldedLengthMax } from '../../src/core/error-groups.ts'
+import { foldError, foldedLengthMax, foldingOnce } from '../../src/core/error-groups.ts'
 
 const table: readonly (readonly [error: string, folded: string])[] = [
   ['HTTP 503', 'HTTP 503'],
@@ -89,4 +89,32 @@ test('a folded error has no digits but those of a status', () => {
       assert.doesNotMatch(foldError(error).replace(/\bHTTP \d+/g, ''), /[0-9]/)
     }),
   )
+})
+
+/** Texts that are alike but for their digits, which is where a memory of shapes can go wrong. */
+const variants = fc
+  .tuple(errors, fc.array(fc.integer({ min: 0, max: 1_000_000 }), { minLength: 1, maxLength: 6 }))
+  .map(([error, numbers]) => numbers.map((n, turn) => error.replace(/\d+/g, (run) => String(n + turn * run.length))))
+const statuses = fc
+  .array(fc.integer({ min: 100, max: 599 }), { maxLength: 8 })
+  .map((codes) => codes.flatMap((code) => [`HTTP ${code}`, `http ${code}`, `HTTP ${code} after ${code} ms`]))
+const near = fc
+  .array(fc.stringMatching(/^[0-9x:.a-f -]{0,14}$/), { maxLength: 12 })
+  .map((texts) => texts.flatMap((text) => [text, `HTTP ${text}`, `connect ${text}`]))
+
+test('errors that are folded one after another fold as each does alone', () => {
+  fc.assert(
+    fc.property(fc.oneof(variants, statuses, near), (texts) => {
+      const fold = foldingOnce(1_000)
+      for (const text of texts) assert.equal(fold(text), foldError(text))
+    }),
+    { numRuns: 3_000 },
+  )
+})
+
+test('400, 404, 422 and 401 stay four errors, and 0x is told from 1x', () => {
+  const fold = foldingOnce(1_000)
+  const texts = ['HTTP 400', 'HTTP 404', 'HTTP 422', 'HTTP 401', 'at 1x7f', 'at 0x7f', 'to a:8', 'to a:80']
+  assert.deepEqual(texts.map(fold), texts.map(foldError))
+  assert.equal(new Set(texts.map(fold)).size, 8)
 })

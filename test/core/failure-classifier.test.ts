@@ -33,7 +33,7 @@ test('classifies every status from 100 to 599', () => {
   const otherPermanent = [...range(300, 399), 402, 407, 409, 412, ...range(416, 421), 423, 424, 427, 428, 430]
   otherPermanent.push(...range(432, 499))
   retryable.push(425)
-  unavailable.push(...range(100, 199), 501, ...range(505, 599))
+  unavailable.push(...range(100, 199), 501, ...range(505, 507), ...range(509, 599))
 
   const expected = new Map<number, Outcome>()
   for (const status of range(200, 299)) expected.set(status, { kind: 'delivered' })
@@ -46,6 +46,7 @@ test('classifies every status from 100 to 599', () => {
   for (const status of unavailable) {
     expected.set(status, { kind: 'unavailable', error: `HTTP ${status}`, retryAfterMs: null })
   }
+  expected.set(508, { kind: 'permanent', reason: 'permanent_status', error: 'HTTP 508: loop detected' })
   assert.equal(expected.size, 500)
   for (const [status, outcome] of expected) assert.deepEqual(outcomeOf(status), outcome)
 })

@@ -23,6 +23,15 @@ test('numbers grow, also when the clock stands still or goes back', () => {
   assert.ok(numberAfter(0, 0) > 0)
 })
 
+test('a clock in 2106 makes ids that still grow and can be read', () => {
+  const far = Date.UTC(2106, 5, 1)
+  const first = numberAfter(numberAfter(0, now), far)
+  const second = numberAfter(first, far + 1)
+  assert.ok(second > first)
+  for (const number of [first, second])
+    assert.equal(numberOf('evt', formatId('evt', number, new Uint8Array(12))), number)
+})
+
 test('numbers catch up with the clock, so that processes agree on age', () => {
   const early = numberAfter(0, now)
   assert.ok(numberAfter(early, now + 1) > early + 1)

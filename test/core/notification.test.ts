@@ -11,6 +11,7 @@ import {
   subjectOf,
 } from '../../src/core/notification.ts'
 import type { Reason } from '../../src/core/outcome.ts'
+import type { ReplayStatus } from '../../src/core/replay.ts'
 
 const ended = (given: Partial<DeliveryEnded> = {}): DeliveryEnded => ({
   kind: 'delivery.ended',
@@ -79,13 +80,18 @@ test('an endpoint that is disabled is told with its reason, other changes are no
   for (const status of ['active', 'paused', null] as const) assert.equal(changed(status), null)
 })
 
-test('a replay is told when it has finished, to its tenant or else to the default one', () => {
-  const changed = (status: 'running' | 'finished' | 'cancelled', tenant: string | null) =>
-    told({ kind: 'replay.changed', tenant, replayId: 'rpl_1', status, matched: 3, replayed: 2, failed: 1 })
+const replayCounts = { matched: 3, requeued: 2, delivered: 1, failedAgain: 1, waiting: 0, skipped: 1 }
+
+test('a replay is told when it has finished and when it has settled, to its tenant or else to the default one', () => {
+  const changed = (status: ReplayStatus, tenant: string | null) =>
+    told({ kind: 'replay.changed', tenant, replayId: 'rpl_1', status, ...replayCounts })
   assert.equal(changed('running', 'acme'), null)
   assert.equal(changed('cancelled', 'acme'), null)
   assert.equal(changed('finished', 'acme')?.tenant, 'acme')
   assert.equal(changed('finished', null)?.tenant, 'default')
+  const settled = { type: 'posthorn.replay.settled', tenant: 'acme', replayId: 'rpl_1', status: 'settled' } as const
+  assert.deepEqual(changed('settled', 'acme'), { ...settled, ...replayCounts })
+  assert.notEqual(subjectOf(changed('finished', 'acme')!), subjectOf(changed('settled', 'acme')!))
 })
 
 test('a hub that comes or goes is no news by itself', () => {
@@ -122,12 +128,19 @@ test('an accepted event is no news', () => {
   assert.equal(told(accepted), null)
 })
 
-test('the end of a replay is good to know, everything else is to be looked after', () => {
-  const counts = { matched: 3, replayed: 2, failed: 1 }
-  const finished = told({ kind: 'replay.changed', tenant: null, replayId: 'rpl_1', status: 'finished', ...counts })
+test('a replay that has delivered everything is good to know, everything else is to be looked after', () => {
+  const changed = { kind: 'replay.changed', tenant: null, replayId: 'rpl_1', ...replayCounts } as const
+  const finished = told({ ...changed, status: 'finished' })
+  const bad = told({ ...changed, status: 'settled' })
+  const skipping = told({ ...changed, status: 'settled', failedAgain: 0 })
+  const good = told({ ...changed, status: 'settled', failedAgain: 0, skipped: 0 })
   const dead = told(ended())
   assert.ok(finished !== null && dead !== null)
   assert.deepEqual([needsAttention(finished), needsAttention(dead)], [false, true])
+  assert.deepEqual(
+    [bad, skipping, good].map((one) => needsAttention(one!)),
+    [true, true, false],
+  )
 })
 
 test('dead letters of one endpoint are one subject; counts and reasons add up, the sample is the newest', () => {

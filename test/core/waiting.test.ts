@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { Breaker } from '../../src/core/circuit-breaker.ts'
 import { closedBreaker } from '../../src/core/circuit-breaker.ts'
 import { newborn, type Pending } from '../../src/core/delivery.ts'
-import { type Surroundings, type WaitsFor, waits, waitsFor } from '../../src/core/waiting.ts'
+import { type Surroundings, type WaitsFor, waitOf, waits } from '../../src/core/waiting.ts'
 import { aHandler, anEndpoint, t0 } from '../support/builders.ts'
 
 const facts = newborn({ id: 'dlv_1', eventId: 'evt_1', endpointId: 'ep_1', lane: null, receivedAt: t0 })
@@ -15,8 +15,9 @@ const usual: Surroundings = {
   ...{ endpoint: anEndpoint(), served: true, lacksRoute: false, allPaused: false },
   ...{ breaker: closedBreaker, heldUntil: null, now: t0 },
 }
-const open: Breaker = { state: 'open', openedAt: t0, until: t0 + 50 }
-const probing: Breaker = { state: 'half_open', openedAt: t0, probeStartedAt: t0 }
+const waitsFor = (...given: Parameters<typeof waitOf>) => waitOf(...given)?.for ?? null
+const open: Breaker = { state: 'open', failures: 3, openedAt: t0, until: t0 + 50 }
+const probing: Breaker = { state: 'half_open', failures: 3, openedAt: t0, probeStartedAt: t0 }
 
 test('a delivery that is due at an endpoint that takes it waits for nothing', () => {
   assert.equal(waitsFor(pending(t0), usual), null)
@@ -50,6 +51,21 @@ test('of several times it is the one that ends last', () => {
   assert.equal(waitsFor(pending(t0 + 10), { ...both, heldUntil: t0 + 51 }), 'hold')
 })
 
+test('the end of a wait is said where it is known', () => {
+  const table: readonly (readonly [until: number | null, dueAt: number | null, given: Partial<Surroundings>])[] = [
+    [t0 + 9, t0 + 9, {}],
+    [t0 + 9, t0 - 100, { heldUntil: t0 + 9 }],
+    // Long due, and parked: the date of its own backoff is over and says nothing.
+    [t0 + 50, t0 - 100, { breaker: open }],
+    [null, t0 - 100, { breaker: probing }],
+    [null, null, {}],
+    [null, t0 + 9, { allPaused: true }],
+  ]
+  for (const [until, dueAt, given] of table) {
+    assert.equal(waitOf(pending(dueAt), { ...usual, ...given })?.until, until)
+  }
+})
+
 test('a breaker that the endpoint does not have any more keeps nothing waiting', () => {
   assert.equal(waitsFor(pending(t0), { ...usual, endpoint: anEndpoint({ breaker: null }), breaker: open }), null)
 })
@@ -65,7 +81,7 @@ test('there is a reason exactly when it could not be tried now', () => {
   const time = fc.integer({ min: t0 - 100, max: t0 + 100 })
   const breaker: fc.Arbitrary<Breaker> = fc.oneof(
     fc.constantFrom(closedBreaker, probing),
-    time.map((until) => ({ state: 'open' as const, openedAt: t0 - 200, until })),
+    time.map((until) => ({ state: 'open' as const, failures: 3, openedAt: t0 - 200, until })),
   )
   fc.assert(
     fc.property(fc.option(time), fc.option(time), breaker, (dueAt, heldUntil, state) => {

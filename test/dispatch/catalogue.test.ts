@@ -18,7 +18,12 @@ test('a tenant has so many endpoints and no more, however many are added at once
   const refused = added.filter((one) => one.status === 'rejected')
   assert.deepEqual(
     refused.map(({ reason }) => [reason.code, reason.message]),
-    [['conflict', 'The tenant acme has 2 endpoints, and no more can be kept; delete some.']],
+    [
+      [
+        'conflict',
+        'The tenant acme has 2 endpoints, and that is the limit (POSTHORN_TENANT_ENDPOINTS_MAX). Delete some first.',
+      ],
+    ],
   )
   await catalogue.add(anEndpoint({ tenant: 'other' }))
   const [first] = catalogue.list()

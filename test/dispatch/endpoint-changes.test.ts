@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { DeliveryEnded } from '../../src/core/notice.ts'
 import { anInput, answered, type Bench, exactWebhook, numberIn, openBench } from '../support/dispatch-bench.ts'
 
 describe('pausing and disabling', () => {
@@ -84,6 +85,29 @@ describe('removing an endpoint', () => {
     assert.deepEqual(await reasons(bench), { delivered: 1, permanent_status: 1, endpoint_deleted: 2_498 })
   })
 
+  test('the end of each delivery that waited is told once, with its event', async (t) => {
+    const bench = await openBench(t, { script: () => 'hold' })
+    const endpoint = await bench.add({ status: 'paused' })
+    const eventIds = await send(bench, 2_500)
+    await bench.catalogue.remove(endpoint.id)
+    await bench.quiet()
+    const told = endsTold(bench)
+    assert.deepEqual(told.map(({ eventId }) => eventId).sort(), eventIds.toSorted())
+    assert.equal(new Set(told.map(({ deliveryId }) => deliveryId)).size, 2_500)
+    for (const { tenant, endpointId, type, status, reason } of told) {
+      assert.deepEqual(
+        { tenant, endpointId, type, status, reason },
+        {
+          tenant: endpoint.tenant,
+          endpointId: endpoint.id,
+          type: 'order.created',
+          status: 'failed',
+          reason: 'endpoint_deleted',
+        },
+      )
+    }
+  })
+
   test('what waits is ended by one loop, which rests after a step for as long as it took', async (t) => {
     const bench = await openBench(t, { script: () => 'hold' })
     const endpoint = await bench.add({ status: 'paused' })
@@ -141,6 +165,10 @@ describe('removing an endpoint', () => {
     await bench.quiet()
     assert.equal(bench.wire.tries.length, 0)
     assert.deepEqual(await reasons(bench), { endpoint_deleted: 1 })
+    assert.deepEqual(
+      endsTold(bench).map(({ eventId, endpointId, reason }) => ({ eventId, endpointId, reason })),
+      [{ eventId: await accepted, endpointId: endpoint.id, reason: 'endpoint_deleted' }],
+    )
     assert.deepEqual(bench.dispatcher.load(), { inFlight: 0, queued: 0, bytes: 0 })
   })
 
@@ -210,9 +238,12 @@ describe('new settings', () => {
 
 const once = { ...exactWebhook, maxAttempts: 1 } satisfies Endpoint['retry']
 
-async function send(bench: Bench, count: number): Promise<void> {
-  await bench.intake.accept(Array.from({ length: count }, (_, n) => anInput({ n })))
+/** Answers the ids of the events. */
+async function send(bench: Bench, count: number): Promise<readonly string[]> {
+  const answer = await bench.intake.accept(Array.from({ length: count }, (_, n) => anInput({ n })))
   await bench.quiet()
+  assert.ok(answer.kind === 'accepted')
+  return answer.items.map(({ id }) => id)
 }
 
 async function reasons(bench: Bench): Promise<Record<string, number>> {
@@ -222,4 +253,8 @@ async function reasons(bench: Bench): Promise<Record<string, number>> {
     counts[word] = (counts[word] ?? 0) + 1
   }
   return counts
+}
+
+function endsTold({ heard }: Bench): readonly DeliveryEnded[] {
+  return heard.filter((notice) => notice.kind === 'delivery.ended')
 }

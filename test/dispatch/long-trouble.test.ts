@@ -74,16 +74,18 @@ test('resuming it gives it all of its time again', async (t) => {
   assert.equal(bench.catalogue.get(endpoint.id)?.status, 'active')
 })
 
-test('with `disableAfter` off it may fail for ever, and a clock that was set disables nobody', async (t) => {
+test('with `disableAfter` off it may fail for ever, and a clock that was set disables nobody before its time', async (t) => {
   const bench = await openBench(t, { script: () => answered(500) })
   const patient = await bench.add({ retry: hourly, breaker: null, disableAfterMs: null })
   const other = await bench.add({ retry: hourly, breaker: null, disableAfterMs: dayMs })
   await bench.send()
   await bench.quiet()
   bench.time.skewMs = 10 * dayMs
-  await bench.pass(2 * dayMs, hourMs)
-  assert.equal(bench.catalogue.get(patient.id)?.status, 'active')
+  await bench.pass(23 * hourMs, hourMs)
   assert.equal(bench.catalogue.get(other.id)?.status, 'active')
+  await bench.pass(2 * hourMs, hourMs)
+  assert.equal(bench.catalogue.get(other.id)?.status, 'disabled', 'it was seen to fail for a day')
+  assert.equal(bench.catalogue.get(patient.id)?.status, 'active')
 })
 
 test('a head that holds its lane for too long is told of once', async (t) => {

@@ -10,14 +10,38 @@ async function crashed(t: TestContext, bench: Bench, code: Script = () => handle
   return openBench(t, { folder: bench.folder, code })
 }
 
-describe('what was in memory at a crash', () => {
+/** Twice in a row, with the same in memory. */
+async function crashedTwice(t: TestContext, bench: Bench, code: Script = () => handled): Promise<Bench> {
+  const between = await crashed(t, bench, () => 'hold')
+  await between.quiet()
+  return crashed(t, between, code)
+}
+
+describe('what was in memory at one crash', () => {
+  test('runs like all others: nobody waits for a slow one', async (t) => {
+    const before = await openBench(t, { code: () => 'hold' })
+    await before.addHandler({ types: ['slow'], concurrency: 1 })
+    const quick = await before.addHandler({ types: ['quick'], handler: 'quick' })
+    for (let n = 0; n < 20; n += 1) await before.send({ type: 'slow', n })
+    await before.send({ type: 'quick', n: 0 })
+    await before.quiet()
+    const bench = await crashed(t, before, ({ event }) => (event.type === 'slow' ? 'hold' : handled))
+    await bench.quiet()
+    for (let n = 1; n <= 20; n += 1) await bench.send({ type: 'quick', n })
+    await bench.quiet()
+    assert.equal(bench.code.open.size, 1, 'the slow one is still under way')
+    assert.deepEqual(await bench.tally(quick.id), { delivered: 21 })
+  })
+})
+
+describe('what was in memory at two crashes', () => {
   test('runs alone among the handlers, however many endpoints they have', async (t) => {
     const before = await openBench(t, { code: () => 'hold' })
     await before.addHandler({ types: ['a'], concurrency: 2 })
     await before.addHandler({ types: ['b'], handler: 'b' })
     for (let n = 0; n < 4; n += 1) await before.intake.accept([anInput({ type: 'a', n }), anInput({ type: 'b', n })])
     await before.quiet()
-    const bench = await crashed(t, before, () => 'hold')
+    const bench = await crashedTwice(t, before, () => 'hold')
     // Fresh ones come meanwhile, and wait.
     await bench.intake.accept([anInput({ type: 'a', n: 9 }), anInput({ type: 'b', n: 9 })])
     for (let n = 0; n < 8; n += 1) {
@@ -93,8 +117,7 @@ describe('what was in memory at a crash', () => {
     const second = await before.addHandler({ types: ['b'], handler: 'b' })
     await before.send({ type: 'a', n: 1 })
     await before.quiet()
-    await before.abandon()
-    const bench = await openBench(t, { folder: before.folder, code: () => 'hold' })
+    const bench = await crashedTwice(t, before, () => 'hold')
     await bench.quiet()
     bench.code.answerAll({ kind: 'interrupted', message: 'given back, as at a stop' })
     bench.code.leave(first)
@@ -124,7 +147,7 @@ describe('what was in memory at a crash', () => {
     await before.addHandler({ types: ['b'], handler: 'b' })
     await before.intake.accept([anInput({ type: 'a', n: 1 }), anInput({ type: 'a', n: 2 })])
     await before.quiet()
-    const bench = await crashed(t, before, () => 'hold')
+    const bench = await crashedTwice(t, before, () => 'hold')
     await bench.quiet()
     assert.equal(bench.code.openOf(first), 1)
     await bench.catalogue.update(first.id, (endpoint) => ({ ...endpoint, status: 'paused' }))

@@ -48,7 +48,7 @@ test('brings dead letters back with a fresh budget, and their numbering goes on'
     ],
   )
   const after = await now(bench, replay.id)
-  assert.deepEqual([after.status, after.replayed, after.failed], ['finished', 3, 0])
+  assert.deepEqual([after.status, after.requeued, after.skipped], ['settled', 3, 0])
   const [first] = await bench.deliveries()
   assert.deepEqual([first!.delivery.attempts, first!.delivery.triesInBudget], [2, 1])
 })
@@ -58,7 +58,7 @@ test('what fails again is not brought back a second time by the same job', async
   at.isUp = false
   const replay = await start(bench, { rate: 10 })
   await bench.pass(3_000, 100)
-  assert.equal((await now(bench, replay.id)).status, 'finished')
+  assert.equal((await now(bench, replay.id)).status, 'settled')
   assert.equal(bench.wire.tries.length, 5)
   assert.deepEqual(await bench.tally(), { failed: 5 })
 })
@@ -69,14 +69,14 @@ test('keeps to its rate', async (t) => {
   const seen: number[] = []
   for (let second = 1; second <= 5; second++) {
     await bench.pass(1_000, 50)
-    seen.push((await now(bench, replay.id)).replayed)
+    seen.push((await now(bench, replay.id)).requeued)
   }
-  for (const [index, replayed] of seen.entries()) {
+  for (const [index, requeued] of seen.entries()) {
     const atMost = 20 * (index + 1) + 2
-    assert.ok(replayed <= atMost && replayed >= atMost - 8, `${replayed} after ${index + 1} s`)
+    assert.ok(requeued <= atMost && requeued >= atMost - 8, `${requeued} after ${index + 1} s`)
   }
   await bench.pass(1_000, 50)
-  assert.equal((await now(bench, replay.id)).status, 'finished')
+  assert.equal((await now(bench, replay.id)).status, 'settled')
 })
 
 test('in an ordered lane the replayed keep their order, behind what came meanwhile', async (t) => {
@@ -99,14 +99,14 @@ test('a paused job stands still through a restart, and a resumed one goes on whe
   const replay = await start(bench, { rate: 10 })
   await bench.pass(2_000, 100)
   const paused = await bench.replays.change(replay.id, 'pause')
-  assert.ok(paused.kind === 'changed' && paused.replay.replayed < 30)
+  assert.ok(paused.kind === 'changed' && paused.replay.requeued < 30)
   const again = await bench.restart({ script: () => answered(200) })
   await again.pass(5_000, 500)
-  assert.equal((await now(again, replay.id)).replayed, paused.replay.replayed)
+  assert.equal((await now(again, replay.id)).requeued, paused.replay.requeued)
   assert.equal((await again.replays.change(replay.id, 'resume')).kind, 'changed')
   await again.pass(5_000, 100)
   const after = await now(again, replay.id)
-  assert.deepEqual([after.status, after.replayed], ['finished', 50])
+  assert.deepEqual([after.status, after.requeued], ['settled', 50])
   assert.deepEqual(await again.tally(), { delivered: 50 })
   const tried = [...bench.wire.tries, ...again.wire.tries].map((one) => numberIn(one.parcel))
   assert.deepEqual(
@@ -122,7 +122,7 @@ test('a running job goes on by itself after a restart', async (t) => {
   const again = await bench.restart({ script: () => answered(200) })
   await again.pass(5_000, 100)
   const after = await now(again, replay.id)
-  assert.deepEqual([after.status, after.replayed], ['finished', 40])
+  assert.deepEqual([after.status, after.requeued], ['settled', 40])
   assert.equal(bench.wire.tries.length + again.wire.tries.length, 40)
 })
 
@@ -149,12 +149,12 @@ test('while all delivery is paused, as after a restore, no job moves', async (t)
   const replay = await start(bench, { rate: 1 })
   await bench.pass(1_000, 100)
   const again = await bench.restart({ paused: true, script: () => answered(200) })
-  const { replayed } = await now(again, replay.id)
+  const { requeued } = await now(again, replay.id)
   await again.pass(10_000, 500)
-  assert.equal((await now(again, replay.id)).replayed, replayed)
+  assert.equal((await now(again, replay.id)).requeued, requeued)
   again.dispatcher.paused = false
   await again.pass(10_000, 500)
-  assert.equal((await now(again, replay.id)).status, 'finished')
+  assert.equal((await now(again, replay.id)).status, 'settled')
 })
 
 test('a cancelled job leaves the rest as it is, and no verb changes it any more', async (t) => {
@@ -165,20 +165,20 @@ test('a cancelled job leaves the rest as it is, and no verb changes it any more'
   await bench.pass(5_000, 100)
   const after = await now(bench, replay.id)
   assert.equal(after.status, 'cancelled')
-  assert.deepEqual(await bench.tally(), { delivered: after.replayed, failed: 50 - after.replayed })
+  assert.deepEqual(await bench.tally(), { delivered: after.requeued, failed: 50 - after.requeued })
   for (const verb of ['pause', 'resume', 'cancel'] as const) {
     assert.equal((await bench.replays.change(replay.id, verb)).kind, 'refused')
   }
   assert.equal((await bench.replays.change('rpl_none', 'pause')).kind, 'not_found')
 })
 
-test('those of an endpoint that is gone count as failed', async (t) => {
+test('those of an endpoint that is gone are skipped', async (t) => {
   const { bench, endpoint } = await withDeadLetters(t, 4)
   await bench.catalogue.remove(endpoint.id)
   const replay = await start(bench)
   await bench.pass(10, 1)
   const after = await now(bench, replay.id)
-  assert.deepEqual([after.status, after.matched, after.replayed, after.failed], ['finished', 4, 0, 4])
+  assert.deepEqual([after.status, after.matched, after.requeued, after.skipped], ['settled', 4, 0, 4])
   assert.deepEqual(await bench.tally(), { failed: 4 })
 })
 
@@ -188,7 +188,7 @@ test('takes turns among jobs', async (t) => {
   const [some] = await bench.deliveries()
   const small = await start(bench, { selection: { kind: 'deliveries', filter: { ids: [some!.delivery.id] } } })
   await bench.pass(4, 1)
-  assert.equal((await now(bench, small.id)).status, 'finished')
+  assert.equal((await now(bench, small.id)).status, 'settled')
   assert.equal((await now(bench, large.id)).status, 'running')
 })
 
@@ -197,7 +197,7 @@ test('without a rate it waits for the endpoint to take what is there, but not fo
   bench.wire.script = () => 'hold'
   const replay = await start(bench)
   await bench.pass(500, 10)
-  const early = (await now(bench, replay.id)).replayed
+  const early = (await now(bench, replay.id)).requeued
   assert.ok(early <= 160, `${early} at once`)
   await bench.pass(10_000, 100)
   assert.equal((await now(bench, replay.id)).status, 'finished')
@@ -237,10 +237,10 @@ test('after a slow step the next one does more, and a job with a rate does not r
   const selection = { kind: 'deliveries', filter: { ids: [some!.delivery.id] } } as const
   const rated = await start(bench, { rate: 100, selection })
   await bench.pass(20, 10)
-  assert.equal((await now(bench, rated.id)).status, 'finished')
-  assert.equal((await now(bench, unrated.id)).replayed, 40)
-  while ((await now(bench, unrated.id)).replayed === 40) await bench.pass(10)
-  assert.ok((await now(bench, unrated.id)).replayed >= 239, 'the second step was no larger than the first')
+  assert.equal((await now(bench, rated.id)).status, 'settled')
+  assert.equal((await now(bench, unrated.id)).requeued, 40)
+  while ((await now(bench, unrated.id)).requeued === 40) await bench.pass(10)
+  assert.ok((await now(bench, unrated.id)).requeued >= 239, 'the second step was no larger than the first')
 })
 
 test('a step that the store refuses is made again later', async (t) => {
@@ -249,7 +249,7 @@ test('a step that the store refuses is made again later', async (t) => {
   const replay = await start(bench)
   await bench.pass(3_000, 100)
   assert.ok(bench.logged.includes('replay.step_failed'))
-  assert.equal((await now(bench, replay.id)).replayed, 0)
+  assert.equal((await now(bench, replay.id)).requeued, 0)
   bench.watched.mend()
   await bench.pass(2_000, 100)
   assert.deepEqual(await bench.tally(), { delivered: 3 })
@@ -260,10 +260,44 @@ test('tells of its beginning, its progress now and then, and its end', async (t)
   const { id } = await start(bench, { rate: 20 })
   await bench.pass(7_000, 50)
   const told = changes(bench)
-  assert.deepEqual([told[0]?.status, told[0]?.replayed, told[0]?.matched], ['running', 0, 100])
+  assert.deepEqual([told[0]?.status, told[0]?.requeued, told[0]?.matched], ['running', 0, 100])
   const last = told.at(-1)
-  assert.deepEqual([last?.replayId, last?.status, last?.replayed], [id, 'finished', 100])
-  assert.ok(told.length >= 4 && told.length <= 8, `${told.length} notices`)
+  assert.deepEqual([last?.replayId, last?.status, last?.requeued], [id, 'settled', 100])
+  assert.ok(told.length >= 4 && told.length <= 9, `${told.length} notices`)
+})
+
+test('tells what becomes of the requeued, until the last outcome is known, and after a restart too', async (t) => {
+  const { bench } = await withDeadLetters(t, 4)
+  bench.wire.script = () => 'hold'
+  const { id } = await start(bench)
+  await bench.pass(1_500, 50)
+  const outcomes = (told: Bench) =>
+    changes(told).map(({ status, delivered, failedAgain, waiting }) => [status, delivered, failedAgain, waiting])
+  assert.deepEqual(outcomes(bench).at(-1), ['finished', 0, 0, 4])
+  bench.wire.tries[0]!.answer(answered(200))
+  bench.wire.tries[1]!.answer(answered(422))
+  await bench.pass(1_500, 50)
+  assert.deepEqual(outcomes(bench).at(-1), ['finished', 1, 1, 2])
+  const again = await bench.restart({ script: () => answered(422) })
+  await again.pass(1_500, 50)
+  assert.deepEqual(outcomes(again), [['settled', 1, 3, 0]])
+  assert.deepEqual([changes(again)[0]?.replayId, changes(again)[0]?.requeued], [id, 4])
+  assert.ok(again.logged.includes('replay.settled'))
+  const told = changes(again).length
+  await again.pass(5_000, 500)
+  assert.equal(changes(again).length, told, 'what is settled is not told of again')
+})
+
+test('a cancelled job tells the outcomes of what it had requeued', async (t) => {
+  const { bench } = await withDeadLetters(t, 4)
+  bench.wire.script = () => 'hold'
+  const { id } = await start(bench, { rate: 1 })
+  await bench.pass(1_500, 50)
+  await bench.replays.change(id, 'cancel')
+  bench.wire.answerAll(answered(200))
+  await bench.pass(2_000, 50)
+  const last = changes(bench).at(-1)
+  assert.deepEqual([last?.status, last?.requeued, last?.delivered, last?.waiting], ['cancelled', 2, 2, 0])
 })
 
 test('a dry run says what would come back and changes nothing', async (t) => {
@@ -285,7 +319,7 @@ test('recovers what an endpoint failed to take, what it never got, and all of it
   assert.equal((await bench.replays.preview({ selection: recover('missing'), tenant: 'default' })).matched, 3)
   const job = await start(bench, { selection: recover('missing'), tenant: 'default' })
   await bench.pass(20, 1)
-  assert.deepEqual([(await now(bench, job.id)).status, (await now(bench, job.id)).replayed], ['finished', 3])
+  assert.deepEqual([(await now(bench, job.id)).status, (await now(bench, job.id)).requeued], ['settled', 3])
   assert.deepEqual(
     bench.wire.triesOf(late).map((one) => numberIn(one.parcel)),
     [1, 2, 3],

@@ -48,7 +48,7 @@ describe('clocks', () => {
     await before.store.append([arrival])
     const from = { deliveryIds: [arrival.deliveries[0]!.id] }
     const now = before.time.steady()
-    const { claims } = await before.store.claim({ from, now, leaseEndsAt: now + 9, limit: 1, bytesMax: 1 })
+    const { claims } = await before.store.claim({ from, now, leaseEndsAt: now + 9, limit: 1, bytesMax: 1_000 })
     await before.store.commit([{ to: retryAt(claims[0]!.delivery, dueAt), attempt: null, claimNext: null }])
     const bench = await before.restart()
     assert.equal(bench.wire.tries.length, 0)

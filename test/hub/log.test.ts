@@ -54,3 +54,17 @@ test('tells once, and as an error, that it is shut out for good', async (t) => {
     [['error', 'hub.ended', 'revoked']],
   )
 })
+
+test('an edge that drains again and again is told of once', async (t) => {
+  const scene = new HubScene(t)
+  const edge = await scene.edge()
+  const target = await scene.target([{ status: 204 }])
+  const lines: Line[] = []
+  await scene.hub({ edge: edge.url, routes: routeTo(target), log: logInto(lines) })
+  const link = await edge.link()
+  link.describe()
+  for (let i = 0; i < 50; i++) link.send({ kind: 'drain' })
+  link.deliver({ delivery: 'dlv_1' })
+  await link.ack()
+  assert.equal(lines.filter(({ words }) => words === 'hub.edge_drains').length, 1)
+})

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Buffer } from 'node:buffer'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { nestingMax, scanArray, scanObject, stringAt, valueAt } from '../../src/intake/json-scan.ts'
+import { nestingMax, repeatedKeyAt, scanArray, scanObject, stringAt, valueAt } from '../../src/intake/json-scan.ts'
 
 describe('scanning an object', () => {
   test('cuts a value out byte for byte', () => {
@@ -191,3 +191,33 @@ function hasTwice(text: string): boolean {
   const scanned = scanObject(Buffer.from(text))
   return scanned.kind === 'problem' && scanned.message.includes('twice')
 }
+
+describe('a key that comes twice', () => {
+  const found = (text: string) => repeatedKeyAt(Buffer.from(text), { start: 0 })
+
+  test('is found at any depth, and only within one object', () => {
+    assert.equal(found('{ "a" : [ {"b":1} , {"b":2, "c":{}, "b" : 3} ], "d":1 }'), 'b')
+    assert.equal(found('{"x":{"\\u0061":1,"a":2}}'), 'a')
+    for (const text of ['{"a":{"a":[{"a":1},{"a":[]}]}}', '[]', '[ ]', '{ }', '"a"', '1.5e3', '[1,[2,"]"],{}]']) {
+      assert.equal(found(text), null, text)
+    }
+  })
+
+  test('is looked for once per byte, however deep the value is nested', () => {
+    const readsOf = (depth: number) => {
+      const inner = JSON.stringify(Array.from({ length: 2_000 }, (_, n) => n))
+      const bytes = Buffer.from(`${'{"a":'.repeat(depth)}${inner}${'}'.repeat(depth)}`)
+      let reads = 0
+      const counted = new Proxy(bytes, {
+        get(target, name) {
+          reads += 1
+          const value = Reflect.get(target, name)
+          return typeof value === 'function' ? value.bind(target) : value
+        },
+      })
+      assert.equal(repeatedKeyAt(counted, { start: 0 }), null)
+      return reads
+    }
+    assert.ok(readsOf(nestingMax - 1) < 2 * readsOf(1), `${readsOf(nestingMax - 1)} reads, and ${readsOf(1)} when flat`)
+  })
+})

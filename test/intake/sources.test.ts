@@ -43,7 +43,7 @@ describe('the sources', () => {
     const second = aSource('none', { id: 'src_2', name: 'two', tenant: 'acme', secrets: [] })
     await assert.rejects(sources.add(second), {
       code: 'conflict',
-      message: 'The tenant acme has 1 sources, and no more can be kept; delete some.',
+      message: 'The tenant acme has 1 sources, and that is the limit (POSTHORN_TENANT_SOURCES_MAX). Delete some first.',
     })
     await sources.add({ ...second, tenant: 'other' })
     assert.equal((await store.listSources()).length, 2)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
 import { after, before, describe, test } from 'node:test'
+import { rawExchange } from './inbound-scene.ts'
 import { openServed, type Served } from './served.ts'
 
 const event = '{"type":"a","data":1}'
@@ -19,6 +20,16 @@ describe('without an API key', () => {
     ['GET', '/metrics'],
     ['GET', '/nowhere'],
   ]
+
+  test('a request target that names the server is served, and its host counts instead of the Host header', async () => {
+    const { port } = new URL(served.url)
+    const ask = (target: string) =>
+      rawExchange(served.url, `GET ${target} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n`)
+    assert.match(await ask(`http://127.0.0.1:${port}/healthz`), /^HTTP\/1\.1 200 /)
+    assert.match(await ask(`HTTP://localhost:${port}/v1/events?limit=1`), /^HTTP\/1\.1 200 /)
+    assert.match(await ask(`http://127.0.0.1:${port}/in/nobody`), /^HTTP\/1\.1 404 .*There is no source/s)
+    assert.match(await ask('http://evil.example/v1/events'), /^HTTP\/1\.1 403 /)
+  })
 
   test('only loopback names in Host are served, so that DNS rebinding gets nowhere', async () => {
     const { port } = new URL(served.url)
@@ -55,6 +66,37 @@ describe('without an API key', () => {
       headers: { origin: 'https://evil.example' },
     })
     assert.equal(preflight.headers.get('access-control-allow-origin'), null)
+  })
+
+  test('what came through a proxy or a tunnel is refused, on every route, and told what to do', async () => {
+    const host = 'localhost'
+    const passedOn: readonly Record<string, string>[] = [
+      { forwarded: 'for=192.0.2.1' },
+      { via: '1.1 tunnel' },
+      { 'x-real-ip': '192.0.2.1' },
+      { 'x-forwarded-for': '192.0.2.1' },
+      { 'X-Forwarded-Proto': 'https' },
+      { 'x-forwarded-anything': '' },
+    ]
+    const all = [...paths, ['GET', '/v1/stream'], ['POST', '/v1/keys'], ['GET', '/v1/events/evt_0/body']] as const
+    for (const headers of passedOn) {
+      for (const [method, path] of all) {
+        assert.equal(await statusOf(served, method, path, { host, ...headers }, event), 403, `${method} ${path}`)
+      }
+    }
+    const told = await served.call('GET', '/v1/endpoints', undefined, { 'x-forwarded-for': '192.0.2.1' })
+    assert.equal(told.json.type, 'urn:posthorn:problem:forbidden')
+    assert.match(told.json.detail, /x-forwarded-for.*POSTHORN_API_KEY.*POSTHORN_PUBLIC_PORT/)
+  })
+
+  test('what came through a tunnel is served with a key, on open routes, and to sources', async () => {
+    const made = await served.call('POST', '/v1/keys', { role: 'read' })
+    const through = { host: 'localhost', 'x-forwarded-for': '192.0.2.1' }
+    const authorization = `Bearer ${made.json.key}`
+    assert.equal(await statusOf(served, 'GET', '/v1/endpoints', { ...through, authorization }), 200)
+    assert.equal(await statusOf(served, 'GET', '/healthz', through), 200)
+    await served.call('POST', '/v1/sources', { name: 'tunnelled', provider: 'none' })
+    assert.equal(await statusOf(served, 'POST', '/in/tunnelled', through, event), 202)
   })
 
   test('nothing that was refused is kept', async () => {

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
 import { after, before, describe, test } from 'node:test'
 import { openScriptedEndpoint, type ScriptedEndpoint } from '../support/scripted-endpoint.ts'
 import { type Json, openServed, openServedParts, type Served } from './served.ts'
@@ -39,7 +41,7 @@ async function until(path: string, isThere: (answer: Json) => boolean): Promise<
   }
 }
 
-const ended = (id: string) => until(`/v1/replays/${id}`, ({ status }) => status !== 'running')
+const ended = (id: string) => until(`/v1/replays/${id}`, ({ settledAt }) => settledAt !== null)
 
 describe('dead letters', () => {
   test('are listed with the filters of deliveries, and nothing else is', async () => {
@@ -176,11 +178,49 @@ describe('a replay', () => {
       [{ endpoint, status: ['failed'], error: '422' }, 'local', 'fixed', null, null, 3],
     )
     const after = await ended(id)
-    assert.deepEqual([after.status, after.replayed, after.failed], ['finished', 3, 0])
+    const { status, requeued, delivered, failedAgain, waiting, skipped } = after
+    assert.deepEqual([status, requeued, delivered, failedAgain, waiting, skipped], ['settled', 3, 3, 0, 0, 0])
     assert.ok(after.endedAt >= after.createdAt)
     await until(`/v1/deliveries?type=${type}&status=delivered`, ({ items }) => items.length === 3)
-    assert.equal((await get('/v1/replays?status=finished')).items[0].id, id)
+    assert.equal((await get('/v1/replays?status=settled')).items[0].id, id)
     assert.deepEqual((await get('/v1/replays?status=running')).items, [])
+  })
+
+  test('whose deliveries fail again says so, lists them, and is seen to settle on the stream', async () => {
+    const { endpoint, type } = await withDeadLetters(2)
+    isUp = false
+    const stream = await fetch(`${served.url}/v1/stream?kinds=replay.changed`)
+    const { id } = (await post('/v1/replays', { filter: { endpoint } })).json
+    const told: Json[] = []
+    const input = Readable.fromWeb(stream.body as never)
+    const lines = createInterface({ input })
+    for await (const line of lines) {
+      if (!line.startsWith('data: ')) continue
+      const notice = JSON.parse(line.slice('data: '.length))
+      if (notice.replayId !== id) continue
+      told.push(notice)
+      if (notice.status === 'settled') break
+    }
+    input.destroy()
+    const { status, requeued, delivered, failedAgain, waiting } = told.at(-1) as Json
+    assert.deepEqual([status, requeued, delivered, failedAgain, waiting], ['settled', 2, 0, 2, 0])
+    assert.equal((await get(`/v1/replays/${id}`)).failedAgain, 2)
+    const { items } = await get(`/v1/dead-letters?replay=${id}`)
+    assert.deepEqual(
+      items.map((item: Json) => item.type),
+      [type, type],
+    )
+  })
+
+  test('says with a dry run which of its endpoints take nothing now, and no others', async () => {
+    const [a, b] = [await withDeadLetters(1), await withDeadLetters(1)]
+    await post(`/v1/endpoints/${a.endpoint}/pause`)
+    const blocked = async (filter: object) =>
+      (await post('/v1/replays', { filter, dryRun: true })).json.blocked as unknown
+    assert.deepEqual(await blocked({ type: a.type }), [{ endpointId: a.endpoint, why: 'paused' }])
+    assert.deepEqual(await blocked({ type: b.type }), [])
+    await post(`/v1/endpoints/${a.endpoint}/resume`)
+    assert.deepEqual(await blocked({ type: a.type }), [])
   })
 
   test('by ids brings back just those', async () => {
@@ -205,8 +245,8 @@ describe('a replay', () => {
     assert.deepEqual(await verb('resume'), [200, 'running'])
     assert.deepEqual(await verb('cancel'), [200, 'cancelled'])
     assert.deepEqual(await verb('resume'), [409, 409])
-    const { replayed, endedAt } = await get(`/v1/replays/${id}`)
-    assert.ok(replayed <= 2)
+    const { requeued, endedAt } = await get(`/v1/replays/${id}`)
+    assert.ok(requeued <= 2)
     assert.notEqual(endedAt, null)
   })
 
@@ -233,7 +273,7 @@ describe('recovering an endpoint', () => {
     assert.deepEqual([dry.status, dry.json.matched], [200, 2])
     const { status, json } = await post(`/v1/endpoints/${endpoint}/recover`, body)
     assert.deepEqual([status, json.recover.only, json.filter], [202, 'failed', null])
-    assert.equal((await ended(json.id)).replayed, 2)
+    assert.equal((await ended(json.id)).requeued, 2)
   })
 
   test('backfills a new endpoint with what it never got', async () => {

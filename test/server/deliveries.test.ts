@@ -42,7 +42,8 @@ describe('a delivery', () => {
     const { receivedAt, lastAttemptAt, deliveredAt, attemptLog, ...rest } = shown
     assert.deepEqual(rest, {
       ...{ id, eventId, endpointId, type: 'order.created', tenant: 'default', key: 'k' },
-      ...{ status: 'delivered', attempts: 1, retryAfter: null, lastError: null, reason: null, waitsFor: null },
+      ...{ status: 'delivered', attempts: 1, retryAfter: null, lastError: null, reason: null },
+      ...{ waitsFor: null, waitsUntil: null, endpointError: null },
     })
     for (const at of [receivedAt, lastAttemptAt, deliveredAt]) assert.match(at, /^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z$/)
     assert.equal(attemptLog.length, 1)

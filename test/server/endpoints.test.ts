@@ -63,7 +63,15 @@ describe('an endpoint', () => {
       statusReason: null,
       forwardHeaders: false,
       disableAfter: '5d',
-      condition: { state: 'closed', until: null, failures: 0, heldUntil: null, failingSince: null },
+      condition: {
+        state: 'closed',
+        until: null,
+        failures: 0,
+        heldUntil: null,
+        failingSince: null,
+        lastError: null,
+        lastErrorAt: null,
+      },
     })
   })
 

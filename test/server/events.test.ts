@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { openScriptedEndpoint, type ScriptedEndpoint } from '../support/scripted-endpoint.ts'
 import { openServed, type Served } from './served.ts'
 
@@ -170,6 +171,39 @@ describe('POST /v1/events/:type', () => {
     assert.equal(body.headers.get('x-content-type-options'), 'nosniff')
     const { key, contentType, size } = (await served.call('GET', `/v1/events/${reply.json.id}`)).json
     assert.deepEqual([key, contentType, size], ['k', 'image/x-odd; q=1', 256])
+  })
+
+  test('keeps the content encoding and sends it on: gzip bytes do not arrive as plain JSON', async () => {
+    const bytes = gzipSync('{"id":1}')
+    const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
+    const reply = await served.call('POST', '/v1/events/order.zipped', bytes, headers)
+    assert.equal(reply.status, 202, reply.text)
+    const received = await sink.next()
+    assert.deepEqual(received.body, bytes)
+    assert.deepEqual([received.headers['content-type'], received.headers['content-encoding']], Object.values(headers))
+    const body = await fetch(`${served.url}/v1/events/${reply.json.id}/body`)
+    assert.equal(body.headers.get('content-encoding'), 'gzip')
+    assert.equal(await body.text(), '{"id":1}')
+    await served.call('POST', '/v1/events/order.plain', '{}', { 'content-encoding': 'identity' })
+    assert.equal((await sink.next()).headers['content-encoding'], undefined)
+  })
+
+  test('where the body has to be read, refuses an encoded one and says how to send it', async () => {
+    const bytes = gzipSync('{"type":"order.zipped","data":1}')
+    const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
+    const structured = { ...headers, 'content-type': 'application/cloudevents+json' }
+    const lines = { ...headers, 'content-type': 'application/x-ndjson' }
+    for (const [path, sent] of [
+      ['/v1/events', headers],
+      ['/v1/events', structured],
+      ['/v1/events/batch', headers],
+      ['/v1/events/batch', lines],
+      ['/v1/endpoints', headers],
+    ] as const) {
+      const { status, json } = await served.call('POST', path, bytes, sent)
+      assert.equal(status, 415, path)
+      assert.match(json.detail, /content-encoding "gzip"; send it without, or as raw bytes/)
+    }
   })
 
   test('takes an empty body and no content type', async () => {

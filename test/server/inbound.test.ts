@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHmac, randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { openScriptedEndpoint } from '../support/scripted-endpoint.ts'
 import { aSource, eventOf, fromGithub, githubHeaders, secret } from './inbound-scene.ts'
 import { openServed, type Served } from './served.ts'
@@ -43,6 +44,19 @@ describe('a verified webhook', () => {
     assert.equal(received.body.toString(), body)
     assert.equal(received.headers['webhook-id'], reply.json.id)
     assert.equal(received.headers['posthorn-event-type'], 'github.push')
+  })
+
+  test('that is compressed is delivered with its content encoding', async (t) => {
+    const sink = await openScriptedEndpoint()
+    t.after(() => sink.close())
+    const { path } = await aSource(served, { tenant: 'zipped' })
+    await served.call('POST', '/v1/endpoints', { url: sink.url, tenant: 'zipped' })
+    const body = gzipSync('{"ref":"refs/heads/main"}')
+    const reply = await served.call('POST', path, body, { ...githubHeaders(body, 'z'), 'content-encoding': 'gzip' })
+    assert.equal(reply.status, 202, reply.text)
+    const received = await sink.next()
+    assert.deepEqual(received.body, body)
+    assert.equal(received.headers['content-encoding'], 'gzip')
   })
 
   test('tells its sender nothing but the id', async () => {

@@ -258,7 +258,7 @@ describe('the kept relays', () => {
   test('are found by their key and by their name, also after a restart', () =>
     onFile(async (file) => {
       const store = await openStoreFile(file)
-      const { relay, text } = await new Relays(store).create(given)
+      const { relay, text } = await new Relays(store).create(given, null)
       await store.close()
       const again = await openStoreFile(file)
       const relays = new Relays(again)
@@ -276,7 +276,7 @@ describe('the kept relays', () => {
     onFile(async (file) => {
       const store = await openStoreFile(file)
       const relays = new Relays(store)
-      const { relay, text } = await relays.create(given)
+      const { relay, text } = await relays.create(given, null)
       const renewed = await Promise.all([relays.rotateKey(relay), relays.rotateKey(relay), relays.rotateKey(relay)])
       const texts = [text, ...renewed.map((each) => each.text)]
       assert.deepEqual(
@@ -291,7 +291,7 @@ describe('the kept relays', () => {
     onFile(async (file) => {
       const store = await openStoreFile(file)
       const relays = new Relays(store)
-      const { relay, text } = await relays.create(given)
+      const { relay, text } = await relays.create(given, null)
       const [removed, renewed] = await Promise.allSettled([relays.remove(relay), relays.rotateKey(relay)])
       assert.deepEqual([removed.status, renewed.status], ['fulfilled', 'rejected'])
       assert.equal(relays.find(text), null)

@@ -19,6 +19,7 @@ import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
 import type { RelayGate } from '../../src/transports/relay-gate.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
 import { Stats } from '../../src/upkeep/stats.ts'
+import { Status } from '../../src/upkeep/status.ts'
 import { Upkeep } from '../../src/upkeep/upkeep.ts'
 import { keptForAWeek } from '../support/builders.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
@@ -75,7 +76,7 @@ export async function openServedParts(
   const ids = new IdSource(0)
   const notices = new Notices((error) => assert.fail(String(error)))
   const catalogue = new Catalogue(store, notices)
-  const metrics = openMetrics(notices)
+  const metrics = openMetrics(notices, 100)
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
     ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },
@@ -99,13 +100,16 @@ export async function openServedParts(
     newId,
     recordKeptMs: 604_800_000,
   })
-  await replays.start()
+  await replays.load()
+  replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const taking = { store, ids, clock, route, fresh: dispatcher, notices }
-  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax })
-  const refusal = (url: string) => transport.refusal(url)
+  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
+  const refusal: ServerParts['refusal'] = (url, who) => transport.refusal(url, who)
   const endpoints = () => catalogue.list()
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
+  const stats = new Stats(store, clock.steady)
+  const status = new Status({ store, catalogue, dispatcher, stats, notices, clock, lacksRoute: () => false })
   const parts = {
     config,
     presets,
@@ -122,7 +126,8 @@ export async function openServedParts(
     notices,
     metrics,
     upkeep,
-    stats: new Stats(store, clock.steady),
+    stats,
+    status,
     log,
     now: Date.now,
     clock,

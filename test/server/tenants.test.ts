@@ -36,7 +36,7 @@ before(async () => {
   await Promise.all([endpoint.next(), endpoint.next()])
   const replay = await need(acme, 'POST', '/v1/replays', { filter: { reason: 'exhausted' }, note: marker, rate: 1 })
   await until(async () => (await need(acme, 'GET', '/v1/dead-letters')).items.length === 1)
-  await until(async () => (await need(acme, 'GET', `/v1/replays/${replay.id}`)).status === 'finished')
+  await until(async () => (await need(acme, 'GET', `/v1/replays/${replay.id}`)).settledAt !== null)
   const failed = await need(acme, 'GET', '/v1/dead-letters')
   const keys = await need(acme, 'GET', '/v1/keys')
   const found = [sent.id, failed.items[0].id, made.id, source.id, relay.id, replay.id, keys.items[0].id]

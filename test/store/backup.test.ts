@@ -84,6 +84,17 @@ describe('a backup', () => {
   })
 })
 
+test('a backup that was killed does not keep the next one from its name', async (t) => {
+  const { scene, file, folder, kept } = await stage(t, 20_000)
+  const target = join(folder, 'copy.db')
+  const killed = scene.other('backup-writer.ts', file, target)
+  assert.equal(await killed.line(), 'copying')
+  await killed.kill()
+  assert.ok(existsSync(`${target}.part`))
+  assert.equal((await backupFile(file, target)).events, kept.length)
+  assert.deepEqual(readdirSync(folder), ['copy.db'])
+})
+
 describe('a backup is refused, with a sentence and without a trace,', () => {
   test('when there is a file of that name', async (t) => {
     const { file, folder } = await stage(t)
@@ -97,9 +108,10 @@ describe('a backup is refused, with a sentence and without a trace,', () => {
   test('when another one is being made', async (t) => {
     const { file, folder } = await stage(t)
     const target = join(folder, 'copy.db')
-    await writeFile(`${target}.part`, '')
-    await assert.rejects(backupFile(file, target), { code: 'invalid', message: /another backup is being made/ })
-    assert.ok(existsSync(`${target}.part`), 'the other one is not harmed')
+    const first = backupFile(file, target)
+    const refusal = { code: 'store_locked', message: /copy\.db\.part\. Another backup is being written there/ }
+    await assert.rejects(backupFile(file, target), refusal)
+    assert.equal((await first).verified, true, 'the other one is not harmed')
   })
 
   test('when its folder does not exist', async (t) => {

@@ -151,6 +151,56 @@ describe('on a full disk', { skip }, () => {
   })
 })
 
+describe('with disk space in reserve', { skip }, () => {
+  /** A disk that fills up while a delivery is in hand, and has the reserve. */
+  const stageWithReserve = (t: TestContext) => stage(t, 64 * 1_024)
+
+  test('a full disk refuses new events, and outcomes are kept', async (t) => {
+    const { folder, store, endpoint, inHand } = await stageWithReserve(t)
+    const makeRoom = fill(folder)
+    const refused = anArrival(endpoint, { event: { body: randomBytes(100_000) } })
+    await assert.rejects(store.append([refused]), full)
+    assert.equal((await store.commit([{ ...delivered(inHand), attempt }]))[0]?.kind, 'applied')
+    assert.equal(store.health().writable, false)
+    assert.match(store.health().problem ?? '', /refuses new events, and delivers and prunes/)
+    await assert.rejects(store.append([anArrival(endpoint)]), full, 'however small')
+
+    makeRoom()
+    await until(t, () => store.health().writable)
+    await store.append([anArrival(endpoint)])
+    assert.equal(await store.getEvent(refused.event.id), null)
+  })
+
+  test('it starts on a full disk, delivers and prunes, and takes events when there is room', async (t) => {
+    const { file, folder, store, endpoint, inHand } = await stageWithReserve(t)
+    const waiting = Array.from({ length: 50 }, () => anArrival(endpoint, { event: { body: randomBytes(200_000) } }))
+    await store.append(waiting)
+    await store.close()
+    const makeRoom = fill(folder)
+
+    const scene = new Scene(t)
+    const again = await scene.open(file)
+    assert.equal(again.health().writable, false)
+    await assert.rejects(again.append([anArrival(endpoint)]), full)
+    const from = { endpointId: endpoint.id }
+    const { claims } = await again.claim({ from, now: t0 + 10, leaseEndsAt: t0 + 99, limit: 100, bytesMax: 1e9 })
+    assert.equal(claims.length, waiting.length + 1)
+    assert.ok(claims.some(({ delivery }) => delivery.id === inHand.delivery.id))
+    for (const claim of claims) assert.equal((await again.commit([delivered(claim)]))[0]?.kind, 'applied')
+
+    const ages = { deliveredMs: 1, failedMs: 1, deadLetterMs: 1, eventMs: 1 }
+    const pruned = await again.prune({ now: t0 + 1e9, retention: ages, limit: 1_000, after: null })
+    assert.equal(pruned.deliveries, claims.length)
+    // What was pruned goes back to the disk, which is room enough.
+    while ((await again.shrink(200)) > 0);
+    await until(t, () => again.health().writable)
+    await again.append([anArrival(endpoint)])
+    makeRoom()
+    await again.close()
+    assert.equal(integrityOf(file), 'ok')
+  })
+})
+
 test("SQLite's word for a full disk is translated", () => {
   const db = new DatabaseSync(':memory:')
   db.exec('PRAGMA max_page_count = 5; CREATE TABLE t (b BLOB)')

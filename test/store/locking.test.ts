@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { symlink } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { link, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { migrateFile } from '../../src/store/sqlite/migrate-file.ts'
@@ -106,5 +107,65 @@ describe('the owner of a database', () => {
     await owner.kill()
     const next = await scene.open(file)
     for (const id of ids) assert.ok(await next.getEvent(id), id)
+  })
+
+  test('is not replaced by a second one when its lock file is deleted', async (t) => {
+    const scene = new Scene(t)
+    const file = await scene.newFile()
+    const owner = await ownerOf(scene, file)
+    await rm(`${file}-owner`)
+    await assert.rejects(scene.open(file), { code: 'store_locked', message: /Another program has .* open/ })
+    await owner.kill()
+    await scene.open(file)
+  })
+
+  test('takes its lock again when the lock file was deleted', async (t) => {
+    const scene = new Scene(t)
+    const file = await scene.newFile()
+    const owner = await ownerOf(scene, file)
+    await rm(`${file}-owner`)
+    for (let told = 0; told < 200 && !existsSync(`${file}-owner`); told++) {
+      owner.tell('go on')
+      assert.match(await owner.line(), /^evt_/)
+    }
+    const named = { code: 'store_locked', message: new RegExp(`process ${owner.pid}, since`) }
+    await assert.rejects(scene.open(file), named)
+  })
+
+  test('ends when another program took its lock meanwhile', async (t) => {
+    const scene = new Scene(t)
+    const file = await scene.newFile()
+    const { promise: fatal, resolve: onFatal } = Promise.withResolvers<Error>()
+    const store = await scene.open(file, { onFatal })
+    const other = await scene.newFile()
+    await ownerOf(scene, other)
+    await rename(`${other}-owner`, `${file}-owner`)
+    const writes = Array.from({ length: 200 }, () => anEventAlone())
+    for (const write of writes)
+      if (
+        !(await store.append([write]).then(
+          () => true,
+          () => false,
+        ))
+      )
+        break
+    assert.match((await fatal).message, /Another Posthorn \(process \d+/)
+  })
+
+  test('is found behind a hard link in another folder', async (t) => {
+    const scene = new Scene(t)
+    const file = await scene.newFile()
+    const owner = await ownerOf(scene, file)
+    const other = join(await scene.folder(), 'posthorn.db')
+    await link(file, other)
+    const refusal = { code: 'store_locked', message: new RegExp(`${other} is a hard link of ${file}`) }
+    await assert.rejects(scene.open(other), refusal)
+    // What was acknowledged may still be in the log beside the first name.
+    await owner.kill()
+    await assert.rejects(scene.open(other), refusal)
+    await (await scene.open(file)).close()
+    await rm(file)
+    await rename(`${file}.key`, `${other}.key`)
+    await scene.open(other)
   })
 })

@@ -1,7 +1,20 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  copyFile,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
@@ -262,5 +275,39 @@ describe('opening with a key', () => {
     const names = (await readdir(dirname(file))).filter((name) => name.includes('.key'))
     assert.deepEqual(names, ['posthorn.db.key'])
     assert.equal(Buffer.from(await readFile(`${file}.key`, 'utf8'), 'base64').length, 32)
+  })
+
+  test('does not write its key through a link that somebody has planted', async (t) => {
+    const scene = new Scene(t)
+    const file = await scene.newFile()
+    const theirs = join(await scene.folder(), 'theirs')
+    await writeFile(theirs, 'untouched', { mode: 0o644 })
+    await symlink(theirs, `${file}.key.new`)
+    await scene.open(file)
+    assert.equal(await readFile(theirs, 'utf8'), 'untouched')
+    const key = await lstat(`${file}.key`)
+    assert.deepEqual([key.isFile(), key.mode & 0o777], [true, 0o600])
+  })
+})
+
+describe('the owner file', () => {
+  test('is private, so that no other user can lock a server out, also when an older Posthorn made it', async (t) => {
+    const scene = new Scene(t)
+    const file = await scene.newFile()
+    const modeOf = async () => (await stat(`${file}-owner`)).mode & 0o777
+    await (await scene.open(file)).close()
+    assert.equal(await modeOf(), 0o600)
+    await chmod(`${file}-owner`, 0o644)
+    await scene.open(file)
+    assert.equal(await modeOf(), 0o600)
+  })
+
+  test('is never a link to a file of somebody else', async (t) => {
+    const scene = new Scene(t)
+    const file = await scene.newFile()
+    const theirs = join(await scene.folder(), 'theirs')
+    await symlink(theirs, `${file}-owner`)
+    await refuses(scene.open(file), 'store_unavailable', /-owner is a link.*delete that file/)
+    assert.equal(existsSync(theirs), false)
   })
 })

@@ -7,10 +7,12 @@ import { createSecretBox } from '../../src/store/secret-box.ts'
 import { Append } from '../../src/store/sqlite/append.ts'
 import { ClaimWork, readySql } from '../../src/store/sqlite/claim.ts'
 import { Commit } from '../../src/store/sqlite/commit.ts'
+import { DeadLetterHours } from '../../src/store/sqlite/dead-letter-hours.ts'
 import { EndpointTable } from '../../src/store/sqlite/endpoints.ts'
 import { matching, sortsAllThatWaits, walkMatching } from '../../src/store/sqlite/matching.ts'
 import { migrate } from '../../src/store/sqlite/migrations.ts'
 import { Reader } from '../../src/store/sqlite/reads.ts'
+import { ReplayOutcomes } from '../../src/store/sqlite/replay-outcomes.ts'
 import { Replays } from '../../src/store/sqlite/replays.ts'
 import { Revival } from '../../src/store/sqlite/revival.ts'
 import { Statements } from '../../src/store/sqlite/statements.ts'
@@ -39,10 +41,12 @@ function writerStatements(): readonly string[] {
   const statements: string[] = []
   const noted = noting(statements)
   const endpoints = new EndpointTable(db, createSecretBox(new Uint8Array(32)))
-  new Append(noted, endpoints)
-  const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints))
-  const revival = new Revival(noted, endpoints, commit)
-  new Replays(noted, endpoints, revival)
+  const hours = new DeadLetterHours(noted)
+  const outcomes = new ReplayOutcomes(noted)
+  new Append(noted, endpoints, hours)
+  const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints), { hours, outcomes })
+  const revival = new Revival(noted, endpoints, commit, outcomes)
+  new Replays(noted, endpoints, revival, outcomes)
   new Upkeep(noted, endpoints, revival)
   return statements
 }
@@ -160,6 +164,7 @@ describe('query plans of the reader', () => {
       ...[{}, { statuses: ['pending'] }, { statuses: ['pending'], endpointId }, { statuses: ['pending', 'failed'] }],
       ...[{ statuses: ['pending', 'delivered'] }, { statuses: ['failed'] }, { statuses: ['pending'], ids: [] }],
       ...[{ statuses: ['pending'], eventId: anId('evt') }, { endpointId }],
+      ...[{ statuses: ['pending'], replayId: anId('rpl') }],
     ] as const
     for (const query of queries) {
       const sorts = /TEMP B-TREE/.test(planOfList(query))
@@ -214,6 +219,18 @@ describe('query plans of the reader', () => {
   test('the last status of a delivery is looked up by its key', () => {
     const plan = planOfList({ statuses: ['failed'], statusClasses: ['4xx'] })
     assert.match(plan, /SEARCH a USING PRIMARY KEY \(delivery_no=\? AND number=\?\)/)
+  })
+
+  test('the deliveries of a replay are found by the replay, in order', () => {
+    for (const query of [
+      {},
+      { statuses: ['failed', 'dead_letter'] as const },
+      { endpointId: anId('ep'), cursor: '5' },
+    ]) {
+      const plan = planOfList({ replayId: anId('rpl'), ...query })
+      assert.match(plan, /SEARCH d USING (COVERING )?INDEX deliveries_of_replay \(replay_no=\?/)
+      assert.doesNotMatch(plan, /SCAN d|TEMP B-TREE/)
+    }
   })
 
   test('one event, one delivery and its attempts are found by their keys', () => {

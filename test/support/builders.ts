@@ -117,11 +117,14 @@ export function aReplay(selection: Selection, given: Partial<Replay> = {}): Omit
     note: '',
     by: 'tester',
     status: 'running',
-    replayed: 0,
-    failed: 0,
+    requeued: 0,
+    delivered: 0,
+    failedAgain: 0,
+    skipped: 0,
     createdAt: t0,
     updatedAt: t0,
     endedAt: null,
+    settledAt: null,
     ...given,
   }
 }

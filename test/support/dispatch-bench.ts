@@ -214,9 +214,19 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   })
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
   const waitingBytesMax = settings.waitingBytesMax ?? 64 * 1024 * 1024
-  const intake = new Intake({ store, ids, clock: time, route, fresh: dispatcher, notices, waitingBytesMax })
+  const intake = new Intake({
+    store,
+    ids,
+    clock: time,
+    route,
+    fresh: dispatcher,
+    notices,
+    waitingBytesMax,
+    hopsMax: 10,
+  })
+  await replays.load()
   await dispatcher.start()
-  await replays.start()
+  replays.start()
   let stopped = false
   const bench: Bench = {
     ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, code, hub, logged, heard, folder },

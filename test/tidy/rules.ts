@@ -27,7 +27,18 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'upkeep/': ['core/', 'log.ts', ...PORTS, 'dispatch/'],
   'server/': ['core/', 'log.ts', ...PORTS, 'intake/', 'dispatch/', 'upkeep/', 'config.ts'],
   'cli/': [
-    ...['core/', 'log.ts', 'hmac.ts', 'config.ts', 'app.ts', 'library/', 'hub/', 'index.ts', 'server/client.ts'],
+    ...[
+      'core/',
+      'log.ts',
+      'stdio.ts',
+      'hmac.ts',
+      'config.ts',
+      'app.ts',
+      'library/',
+      'hub/',
+      'index.ts',
+      'server/client.ts',
+    ],
     // How sizes and hosts are read, for commands that need no configuration.
     'config-values.ts',
     // `simulate` reads a policy as the API does.
@@ -35,7 +46,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   // A program of its own, for the machine behind NAT: it brings the adapters that it needs.
   'hub/': ['core/', 'log.ts', 'clock.ts', 'transports/', 'store/hub-memory.ts', 'store/sqlite/'],
-  'log.ts': ['core/'],
+  'log.ts': ['core/', 'stdio.ts'],
+  'stdio.ts': [],
   'clock.ts': ['core/'],
   'hmac.ts': ['core/'],
   'notices.ts': ['core/'],

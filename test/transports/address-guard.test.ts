@@ -104,3 +104,13 @@ test('judges a mapped and a NAT64 address as the IPv4 address inside', () => {
     }),
   )
 })
+
+test('a network in IPv6 clothes does not silently open every IPv4 address', () => {
+  for (const entry of ['::ffff:0:0/96', '::ffff:0.0.0.0/96', '64:ff9b::/96']) {
+    const parsed = parseAllowPrivate([entry])
+    assert.match('problem' in parsed ? parsed.problem : '', /means every IPv4 address; write 0\.0\.0\.0\/0/)
+  }
+  assert.notEqual(openAddressGuard(['::/0']).check('10.0.0.1'), null, 'all of IPv6 is not IPv4')
+  assert.notEqual(openAddressGuard(['2002::/16']).check('2002:a00:1::'), null, 'a network opens no tunnel')
+  assert.equal(openAddressGuard(['0.0.0.0/0']).check('10.0.0.1'), null)
+})

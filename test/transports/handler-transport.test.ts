@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import type { HandlerEndpoint } from '../../src/core/endpoint.ts'
 import type { Event } from '../../src/core/event.ts'
 import { fatal, retryAfter } from '../../src/core/handler-errors.ts'
@@ -42,6 +43,15 @@ async function handed(t: TestContext, event: Partial<Event>): Promise<HandledEve
 }
 
 describe('a handler is given', () => {
+  test('the content encoding, and no data that would have to be decoded first', async (t) => {
+    const body = gzipSync('{"id":1}')
+    const headers = { 'content-encoding': 'gzip' }
+    const event = await handed(t, { body, dataOffset: null, contentType: 'application/json', headers })
+    assert.equal(event.headers['content-encoding'], 'gzip')
+    assert.deepEqual(gunzipSync(event.body).toString(), '{"id":1}')
+    assert.throws(() => event.data, /is encoded \(gzip\): decode event\.body/)
+  })
+
   test('the event as its sender made it, without the envelope', async (t) => {
     const data = '{"big":12345678901234567890,"a":1.0}'
     const wrapped = envelope('order.created', t0, Buffer.from(data))

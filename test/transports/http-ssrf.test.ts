@@ -156,3 +156,21 @@ test('refuses what is not http, and is silent about a name that nobody knows yet
   assert.ok(report.kind === 'unreachable' && report.code === 'ENOTFOUND')
   await transport.close()
 })
+
+test('a name that leads inside tells only the operator where', async () => {
+  const blocked: [string, string][] = []
+  const transport = openHttpTransport({
+    userAgent: 'Posthorn/test',
+    allowPrivate: [],
+    resolve: async () => [{ address: '10.1.2.3', ttlS: 5 }],
+    onBlocked: (host, detail) => blocked.push([host, detail]),
+  })
+  const url = 'https://inside.test/'
+  assert.equal(await transport.refusal(url), 'inside.test leads to an address that is not allowed here')
+  assert.match((await transport.refusal(url, { isOperator: true })) ?? '', /10\.1\.2\.3.*POSTHORN_ALLOW_PRIVATE/)
+  const report = await transport.deliver(parcelFor(url), new AbortController().signal)
+  assert.deepEqual(report, { kind: 'blocked', message: 'inside.test leads to an address that is not allowed here' })
+  assert.equal(blocked[0]?.[0], 'inside.test')
+  assert.match(blocked[0]?.[1] ?? '', /10\.1\.2\.3/)
+  await transport.close()
+})

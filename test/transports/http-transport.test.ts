@@ -39,6 +39,7 @@ test('posts the event with every header that the API promises', async () => {
     'webhook-timestamp': String(Math.floor(parcel.sentAt / 1_000)),
     'posthorn-delivery': 'dlv_9',
     'posthorn-attempt': '3',
+    'posthorn-hops': '1',
     'posthorn-event-type': 'order.created',
   })
 })

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as connectTo } from 'node:net'
 import { describe, test } from 'node:test'
+import type { Logger } from '../../src/log.ts'
+import { LinkLog } from '../../src/transports/relay/link-log.ts'
 import { aHello, ok, ScriptedHub } from '../support/scripted-hub.ts'
 import { aParcel, never, openScene } from './relay-scene.ts'
 
@@ -193,6 +195,29 @@ describe('a link ends', () => {
     const told = logged.find(({ message }) => message === 'relay.error')
     assert.equal(told?.fields.error, 'The memory cannot be written.')
   })
+})
+
+test('a hub cannot flood the log with errors, on however many links', async (t) => {
+  const { connect, logged } = await openScene(t)
+  for (let links = 0; links < 3; links++) {
+    const hub = await connect()
+    for (let i = 0; i < 100; i++) hub.say({ kind: 'error', code: 'x', message: `error ${i}` })
+    await hub.settled()
+    hub.ws.close(1001)
+    await hub.closed
+  }
+  assert.equal(logged.filter(({ message }) => message === 'relay.error').length, 1)
+})
+
+test('a hub that comes and goes is told once a second, with the number of the untold', async (t) => {
+  const { relays } = await openScene(t)
+  const relay = relays[0] ?? assert.fail()
+  let now = 0
+  const untold: unknown[] = []
+  const write = (fields: Record<string, unknown>) => untold.push(fields.untold)
+  const log = new LinkLog({ log: { info: write } as unknown as Logger, clock: { wall: () => now, steady: () => now } })
+  for (now = 0; now <= 2_000; now += 100) log.change(relay, 'relay.connected', {})
+  assert.deepEqual(untold, [0, 9, 9])
 })
 
 describe('two hubs with one identity', () => {

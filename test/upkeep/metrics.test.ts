@@ -8,11 +8,18 @@ import { openMetrics } from '../../src/upkeep/metrics.ts'
 import { Stats } from '../../src/upkeep/stats.ts'
 import { anEndpoint, t0 } from '../support/builders.ts'
 
-const noStats: StoreStats = { backlog: [], deadLetters: 3, fileBytes: 4096, walBytes: 512, freeBytes: 0 }
+const noStats: StoreStats = {
+  backlog: [],
+  deadLetters: 3,
+  deadLettersAt: [],
+  fileBytes: 4096,
+  walBytes: 512,
+  freeBytes: 0,
+}
 
-function scene(stats: () => Promise<StoreStats> = async () => noStats, endpoints = [anEndpoint()]) {
+function scene(stats: () => Promise<StoreStats> = async () => noStats, endpoints = [anEndpoint()], endpointsMax = 100) {
   const notices = new Notices((error) => assert.fail(String(error)))
-  const metrics = openMetrics(notices)
+  const metrics = openMetrics(notices, endpointsMax)
   metrics.watchOperating({
     stats,
     endpoints: () => endpoints,
@@ -76,20 +83,47 @@ test('tries, deliveries and their times are counted by outcome, kind, status and
 
 test('a thousand endpoints with a backlog make a hundred series and one for the others', async () => {
   const backlog = Array.from({ length: 1_000 }, (_, n) => ({ endpointId: `ep_${n}`, pending: n + 1, oldestAt: t0 - n }))
-  const { metrics } = scene(async () => ({ ...noStats, backlog }))
+  const endpoints = backlog.map(({ endpointId }) => anEndpoint({ id: endpointId, tenant: 'acme' }))
+  const { metrics } = scene(async () => ({ ...noStats, backlog }), endpoints)
   const lines = (await metrics.page()).split('\n').filter((line) => line.startsWith('posthorn_backlog_deliveries{'))
   assert.equal(lines.length, 101)
-  assert.equal(lines[0], 'posthorn_backlog_deliveries{endpoint="ep_999"} 1000')
-  assert.equal(lines.at(-1), `posthorn_backlog_deliveries{endpoint="other"} ${(900 * 901) / 2}`)
-  assert.match(await metrics.page(), /^posthorn_backlog_oldest_seconds\{endpoint="other"\} 0\.899$/m)
+  // The first is behind a breaker, which is what a person looks for.
+  assert.equal(lines[0], 'posthorn_backlog_deliveries{tenant="acme",endpoint="ep_0"} 1')
+  assert.equal(lines[1], 'posthorn_backlog_deliveries{tenant="acme",endpoint="ep_999"} 1000')
+  const rest = (901 * 902) / 2 - 1
+  assert.equal(lines.at(-1), `posthorn_backlog_deliveries{tenant="other",endpoint="other"} ${rest}`)
+  assert.match(await metrics.page(), /^posthorn_backlog_oldest_seconds\{tenant="other",endpoint="other"\} 0\.9$/m)
+})
+
+test('what waits for a deleted endpoint is counted with the others', async () => {
+  const backlog = [{ endpointId: 'ep_gone', pending: 7, oldestAt: t0 }]
+  const page = await scene(async () => ({ ...noStats, backlog })).metrics.page()
+  assert.match(page, /^posthorn_backlog_deliveries\{tenant="other",endpoint="other"\} 7$/m)
+})
+
+test('without series by endpoint, what waits is one sum', async () => {
+  const endpoint = anEndpoint()
+  const backlog = [{ endpointId: endpoint.id, pending: 7, oldestAt: t0 }]
+  const page = await scene(async () => ({ ...noStats, backlog }), [endpoint], 0).metrics.page()
+  assert.doesNotMatch(page, new RegExp(endpoint.id))
+  assert.match(page, /^posthorn_backlog_deliveries\{tenant="other",endpoint="other"\} 7$/m)
+  assert.match(page, /^posthorn_breakers\{state="open"\} 1$/m)
+})
+
+test('a paused endpoint is not one that is down', async () => {
+  const endpoint = anEndpoint({ status: 'paused' })
+  assert.doesNotMatch(await scene(undefined, [endpoint]).metrics.page(), /^posthorn_breaker_open/m)
 })
 
 test('only breakers that are not closed have a series, and a series ends with its reason', async () => {
   const [broken, whole] = [anEndpoint(), anEndpoint()]
   const endpoints = [broken, whole]
   const { metrics } = scene(undefined, endpoints)
-  assert.match(await metrics.page(), new RegExp(`posthorn_breaker_open{endpoint="${broken.id}",state="open"} 1`))
-  assert.doesNotMatch(await metrics.page(), new RegExp(whole.id))
+  assert.match(
+    await metrics.page(),
+    new RegExp(`posthorn_breaker_open{tenant="${broken.tenant}",endpoint="${broken.id}",state="open"} 1`),
+  )
+  assert.doesNotMatch(await metrics.page(), new RegExp(`posthorn_breaker_open.*${whole.id}`))
   endpoints.shift()
   endpoints.unshift(anEndpoint())
   assert.doesNotMatch(await metrics.page(), new RegExp(broken.id))

@@ -166,7 +166,7 @@ test('one that cannot be sent and a callback that throws are logged, and stop no
 
 test('a replay that has finished is logged for information, what needs somebody as a warning', (t) => {
   const { notices, logged } = scene(t)
-  const counts = { matched: 3, replayed: 3, failed: 0 }
+  const counts = { matched: 3, requeued: 3, delivered: 0, failedAgain: 0, waiting: 3, skipped: 0 }
   notices.publish({ kind: 'replay.changed', tenant: null, replayId: 'rpl_1', status: 'finished', ...counts })
   notices.publish(dead(1))
   assert.deepEqual(

@@ -190,6 +190,26 @@ test('nothing goes in the first minutes after a start, nor while the clocks disa
   assert.deepEqual(counts(await stage.upkeep.run()), { ...none, expired: 1, deliveries: 1, events: 1, skipped: null })
 })
 
+test('a clock that is corrected after the start stops upkeep until it has gone right for ten minutes', async (t) => {
+  const stage = await scene(t)
+  // The machine woke up 100 days behind; what is old by the right time was written before that.
+  const aheadMs = 100 * dayMs
+  await keep(stage, 0, { status: 'delivered', agoMs: 0 })
+  const old = await keep(stage, 30 * dayMs - aheadMs, { status: 'delivered', agoMs: 29 * dayMs - aheadMs })
+  stage.time.now += 60_000
+  stage.time.skewMs = aheadMs
+  assert.equal((await stage.upkeep.run()).skipped, 'clocks_apart')
+  stage.time.now += 599_999
+  assert.equal((await stage.upkeep.run()).skipped, 'clocks_apart')
+  stage.time.now += 1
+  const { skipped, deliveries } = await stage.upkeep.run()
+  assert.deepEqual([skipped, deliveries], [null, 1])
+  assert.equal(await stage.store.getDelivery(old), null)
+  // What was settled by the wrong time is minutes old, not a hundred days.
+  stage.time.now += 8 * dayMs
+  assert.equal((await stage.upkeep.run()).deliveries, 1)
+})
+
 test('with the wall clock ahead by less than an hour nothing goes before its time', async (t) => {
   const stage = await scene(t)
   const id = await keep(stage, 7 * dayMs - hourMs / 2, { status: 'delivered', agoMs: 7 * dayMs - hourMs / 2 })

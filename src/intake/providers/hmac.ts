@@ -1,28 +1,25 @@
 import type { HmacScheme } from '../../core/source.ts'
 import { hmac } from '../../hmac.ts'
-import { isSigned, missing, timeProblem, type Verify, wrong } from './verification.ts'
+import { type HeadCheck, isSigned, isSpelled, missing, timeProblem, wrong } from './verification.ts'
 
 /** A signature of somebody's own making, as the source describes it. */
-export const verifyHmac: Verify = (source, { headers, body }, now) => {
+export const checkHmac: HeadCheck = (source, { headers }, now) => {
   const scheme = source.hmac
   if (scheme === null) return wrong
   const { header, prefix, timestampHeader, idHeader } = scheme
   const given = headerIn(headers, header)
   if (given === undefined) return missing(header)
-  const event = {
-    kind: 'event',
-    eventId: (idHeader === null ? undefined : headerIn(headers, idHeader)) ?? null,
-  } as const
   const signature = spelled(given, scheme)
-  if (timestampHeader === null) {
-    return isSigned(source, now, [signature], (secret) => [prefix + hmac(scheme, secret, body)]) ? event : wrong
-  }
-  const timestamp = headerIn(headers, timestampHeader)
-  if (timestamp === undefined) return missing(timestampHeader)
-  const problem = timeProblem(timestamp, source, now)
+  if (!signature.startsWith(prefix) || !isSpelled(signature.slice(prefix.length), scheme)) return wrong
+  const timestamp = timestampHeader === null ? null : (headerIn(headers, timestampHeader) ?? '')
+  if (timestampHeader !== null && timestamp === '') return missing(timestampHeader)
+  const problem = timestamp === null ? null : timeProblem(timestamp, source, now)
   if (problem !== null) return problem
-  const expected = (secret: string) => [prefix + hmac(scheme, secret, `${timestamp}.`, body)]
-  return isSigned(source, now, [signature], expected) ? event : wrong
+  const before = timestamp === null ? '' : `${timestamp}.`
+  return ({ body }) => {
+    if (!isSigned(source, now, [signature], (secret) => [prefix + hmac(scheme, secret, before, body)])) return wrong
+    return { kind: 'event', eventId: (idHeader === null ? undefined : headerIn(headers, idHeader)) ?? null }
+  }
 }
 
 /** Some write hex in capitals throughout. */

@@ -1,17 +1,19 @@
 import type { Provider } from '../../core/source.ts'
-import { verifyGithub } from './github.ts'
-import { verifyHmac } from './hmac.ts'
-import { verifyNone } from './none.ts'
-import { verifyShopify } from './shopify.ts'
-import { verifySlack } from './slack.ts'
-import { verifySquare } from './square.ts'
-import { verifyStandard } from './standard.ts'
-import { verifyStripe } from './stripe.ts'
-import { verifyTwilio } from './twilio.ts'
-import type { Verify } from './verification.ts'
+import { checkGithub, githubSignatures } from './github.ts'
+import { checkHmac } from './hmac.ts'
+import { checkNone } from './none.ts'
+import { checkShopify, shopifySignatures } from './shopify.ts'
+import { checkSlack, slackSignatures } from './slack.ts'
+import { checkSquare, squareSignatures } from './square.ts'
+import { checkStandard, standardSignatures } from './standard.ts'
+import { checkStripe, stripeSignatures } from './stripe.ts'
+import { checkTwilio, twilioSignatures } from './twilio.ts'
+import type { HeadCheck } from './verification.ts'
 
 export type ProviderRules = Readonly<{
-  verify: Verify
+  check: HeadCheck
+  /** Headers that carry a signature. Who has one and the body can send both again. A source of `hmac` names its own. */
+  signatures: readonly string[]
   /** The type of its events unless the source says otherwise; null: the source's name. */
   type: string | null
   /** Whether a source must be given a secret, gets one made up, or has none. */
@@ -24,13 +26,23 @@ const byBody = { secret: 'given', signsUrl: false } as const
 const byUrl = { secret: 'given', signsUrl: true } as const
 
 export const providerRules: Readonly<Record<Provider, ProviderRules>> = {
-  github: { verify: verifyGithub, type: 'github.{x-github-event}', ...byBody },
-  stripe: { verify: verifyStripe, type: 'stripe.{$.type}', ...byBody },
-  slack: { verify: verifySlack, type: 'slack.{$.event.type|$.command|$.type}', ...byBody },
-  shopify: { verify: verifyShopify, type: 'shopify.{x-shopify-topic|shopify-topic}', ...byBody },
-  twilio: { verify: verifyTwilio, type: 'twilio.{$.MessageStatus|$.SmsStatus|$.CallStatus|$[0].type}', ...byUrl },
-  square: { verify: verifySquare, type: 'square.{$.type}', ...byUrl },
-  standard: { verify: verifyStandard, type: '{$.type}', secret: 'made', signsUrl: false },
-  hmac: { verify: verifyHmac, type: null, ...byBody },
-  none: { verify: verifyNone, type: null, secret: 'none', signsUrl: false },
+  github: { check: checkGithub, signatures: githubSignatures, type: 'github.{x-github-event}', ...byBody },
+  stripe: { check: checkStripe, signatures: stripeSignatures, type: 'stripe.{$.type}', ...byBody },
+  slack: { check: checkSlack, signatures: slackSignatures, type: 'slack.{$.event.type|$.command|$.type}', ...byBody },
+  shopify: {
+    check: checkShopify,
+    signatures: shopifySignatures,
+    type: 'shopify.{x-shopify-topic|shopify-topic}',
+    ...byBody,
+  },
+  twilio: {
+    check: checkTwilio,
+    signatures: twilioSignatures,
+    type: 'twilio.{$.MessageStatus|$.SmsStatus|$.CallStatus|$[0].type}',
+    ...byUrl,
+  },
+  square: { check: checkSquare, signatures: squareSignatures, type: 'square.{$.type}', ...byUrl },
+  standard: { check: checkStandard, signatures: standardSignatures, type: '{$.type}', secret: 'made', signsUrl: false },
+  hmac: { check: checkHmac, signatures: [], type: null, ...byBody },
+  none: { check: checkNone, signatures: [], type: null, secret: 'none', signsUrl: false },
 }

@@ -1,9 +1,11 @@
-import { parseSecret, verifySignature } from '../../core/signature.ts'
+import { parseSecret, v1Signatures, verifySignature } from '../../core/signature.ts'
 import { standardHmac } from '../../hmac.ts'
-import { liveSecrets, missing, timeProblem, type Verify, wrong } from './verification.ts'
+import { type HeadCheck, liveSecrets, missing, timeProblem, wrong } from './verification.ts'
+
+export const standardSignatures = ['webhook-signature', 'svix-signature']
 
 /** Standard Webhooks; Svix sends the same under names of its own. */
-export const verifyStandard: Verify = (source, { headers, body }, now) => {
+export const checkStandard: HeadCheck = (source, { headers }, now) => {
   const prefix =
     headers['webhook-signature'] === undefined && headers['svix-signature'] !== undefined ? 'svix' : 'webhook'
   const id = headers[`${prefix}-id`] ?? ''
@@ -14,9 +16,12 @@ export const verifyStandard: Verify = (source, { headers, body }, now) => {
   if (timestamp === '') return missing('webhook-timestamp')
   const problem = timeProblem(timestamp, source, now)
   if (problem !== null) return problem
-  const keys = liveSecrets(source, now).flatMap((secret) => parseSecret(secret) ?? [])
-  const message = { id, timestamp, signature, body }
-  return verifySignature(standardHmac, keys, message, now, source.toleranceMs) === null
-    ? { kind: 'event', eventId: id }
-    : wrong
+  if (v1Signatures(signature).length === 0) return wrong
+  return ({ body }) => {
+    const keys = liveSecrets(source, now).flatMap((secret) => parseSecret(secret) ?? [])
+    const message = { id, timestamp, signature, body }
+    return verifySignature(standardHmac, keys, message, now, source.toleranceMs) === null
+      ? { kind: 'event', eventId: id }
+      : wrong
+  }
 }

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { timingSafeEqual } from 'node:crypto'
-import type { Source } from '../../core/source.ts'
-import type { InboundRequest } from '../inbound-request.ts'
+import type { HmacScheme, Source } from '../../core/source.ts'
+import type { InboundHead, InboundRequest } from '../inbound-request.ts'
 
 /** What a provider's request turned out to be. */
 export type Verification =
@@ -14,8 +14,14 @@ export type Handshake = Readonly<{ kind: 'handshake'; status: number; contentTyp
 export type RefusalCode = 'signature_missing' | 'signature_wrong' | 'timestamp_stale' | 'malformed'
 export type Refusal = Readonly<{ kind: 'refused'; code: RefusalCode; message: string }>
 
-/** `now` is the wall clock: what it is compared with was written by somebody else's. */
-export type Verify = (source: Source, request: InboundRequest, now: number) => Verification
+/** What the body decides, once it is there. */
+export type BodyCheck = (request: InboundRequest) => Verification
+
+/**
+ * Refuses what cannot be good by its head alone, before anything of the body is read. `now` is the wall clock: what it is
+ * compared with was written by somebody else's.
+ */
+export type HeadCheck = (source: Source, head: InboundHead, now: number) => Refusal | BodyCheck
 
 export function missing(header: string): Refusal {
   return { kind: 'refused', code: 'signature_missing', message: `The request has no ${header} header.` }
@@ -38,6 +44,15 @@ export function timeProblem(text: string, { toleranceMs }: Source, now: number):
   // Written so that a clock that is no number refuses.
   if (distanceMs <= toleranceMs) return null
   return { kind: 'refused', code: 'timestamp_stale', message: 'The timestamp is too far from the time of this server.' }
+}
+
+const digestBytes = { sha1: 20, sha256: 32, sha512: 64 } as const
+
+/** Whether a text can be a signature of this scheme at all: what cannot costs no hash, and no body is read for it. */
+export function isSpelled(text: string, { algorithm, encoding }: Pick<HmacScheme, 'algorithm' | 'encoding'>): boolean {
+  const bytes = digestBytes[algorithm]
+  if (encoding === 'hex') return text.length === bytes * 2 && /^[0-9a-f]+$/.test(text)
+  return text.length === Math.ceil(bytes / 3) * 4 && /^[A-Za-z0-9+/]+={0,2}$/.test(text)
 }
 
 /** The secrets that have not expired. */
@@ -73,7 +88,7 @@ export function isSame(given: string, expected: string): boolean {
 }
 
 /** The addresses that the provider may have signed: the one that the source knows, else as the request names it. */
-export function signedUrls({ url }: Source, request: InboundRequest): readonly string[] {
+export function signedUrls({ url }: Source, request: InboundHead): readonly string[] {
   if (url !== null) return [request.query === '' ? url : `${url.split('?', 1)[0]}?${request.query}`]
   const host = request.headers.host ?? ''
   // Whoever ends TLS in front of us does not always say so.

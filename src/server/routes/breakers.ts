@@ -1,25 +1,22 @@
 import { z } from 'zod'
-import type { Endpoint } from '../../core/endpoint.ts'
-import { conditionAnswer, idShown } from '../answers.ts'
+import type { EndpointReport } from '../../upkeep/status.ts'
+import { conditionAnswer } from '../answers.ts'
 import type { Api } from '../route.ts'
 import { choice, closedQuery, idParam, tenant } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { conditionShown } from '../shown.ts'
+import { troubleFields, troubleShown } from '../status-shown.ts'
 
 const states = ['closed', 'open', 'half_open'] as const
 const listQuery = closedQuery({ tenant: tenant.exactOptional(), state: choice(states).exactOptional() })
 
 const breakerAnswer = z
-  .strictObject({ endpointId: idShown('ep'), tenant: z.string(), ...conditionAnswer.shape })
+  .strictObject({ ...troubleFields, ...conditionAnswer.shape })
   .meta({ id: 'Breaker', description: 'What keeps an endpoint from being tried now.' })
 
 /** The breakers of the endpoints that have one, and the holds of all. */
-export function breakerRoutes(api: Api, { catalogue, dispatcher }: ServerParts): void {
-  const shown = ({ id, tenant }: Endpoint) => ({
-    endpointId: id,
-    tenant,
-    ...conditionShown(dispatcher.conditionOf(id)),
-  })
+export function breakerRoutes(api: Api, { catalogue, dispatcher, status }: ServerParts): void {
+  const shown = (report: EndpointReport) => ({ ...troubleShown(report), ...conditionShown(report.condition) })
 
   api.route({
     method: 'GET',
@@ -30,10 +27,13 @@ export function breakerRoutes(api: Api, { catalogue, dispatcher }: ServerParts):
     role: 'read',
     query: listQuery,
     responses: { 200: z.strictObject({ items: z.array(breakerAnswer), next: z.null() }) },
-    handler: ({ scope, query: { tenant, state } }) => {
+    handler: async ({ scope, query: { tenant, state } }) => {
       const wanted = scope.filter(tenant).tenant
-      const items = catalogue.list().filter((endpoint) => wanted === undefined || endpoint.tenant === wanted)
-      return { items: items.map(shown).filter((item) => state === undefined || item.state === state), next: null }
+      const endpoints = catalogue
+        .list()
+        .filter((endpoint) => wanted === undefined || endpoint.tenant === wanted)
+        .filter(({ id }) => state === undefined || dispatcher.conditionOf(id).breaker.state === state)
+      return { items: (await status.ofEach(endpoints)).map(shown), next: null }
     },
   })
 
@@ -46,10 +46,12 @@ export function breakerRoutes(api: Api, { catalogue, dispatcher }: ServerParts):
     role: 'admin',
     params: { endpoint: idParam('endpoint', 'ep') },
     responses: { 200: breakerAnswer },
-    handler: ({ scope, params: { endpoint: id } }) => {
+    handler: async ({ scope, params: { endpoint: id } }) => {
       const endpoint = scope.found(catalogue.get(id), 'endpoint', id)
       dispatcher.resetBreaker(id)
-      return shown(endpoint)
+      // As it is now: what is let go may open it again before the rest is known.
+      const condition = conditionShown(dispatcher.conditionOf(id))
+      return { ...troubleShown(await status.of(endpoint)), ...condition }
     },
   })
 }

@@ -4,13 +4,13 @@ import { discardMatching } from '../../dispatch/discard.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
 import { all, dryRun, previewOf, requireScope } from '../bulk.ts'
 import { groupShown, groupsAnswer } from '../dead-letter-groups.ts'
+import { deliveryShown } from '../delivery-detail.ts'
 import { discardFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
 import { validationProblem } from '../problem.ts'
 import { discardedAnswer, previewAnswer } from '../replay-answers.ts'
 import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, pageQuery } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
-import { deliveryShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,
@@ -25,7 +25,8 @@ export function deadLetterRoutes(api: Api, parts: ServerParts): void {
   discardRoute(api, parts)
 }
 
-function listRoute(api: Api, { store, catalogue }: ServerParts): void {
+function listRoute(api: Api, parts: ServerParts): void {
+  const { store, catalogue } = parts
   api.route({
     method: 'GET',
     url: '/v1/dead-letters',
@@ -40,7 +41,7 @@ function listRoute(api: Api, { store, catalogue }: ServerParts): void {
       const filter = { statuses: deadStatuses, ...filterOf(asked, scope) }
       if (group === undefined) {
         const page = await store.listDeliveries({ ...filter, limit, ...(cursor !== undefined && { cursor }) })
-        return { items: page.items.map(deliveryShown), next: page.next }
+        return { items: page.items.map(deliveryShown(parts)), next: page.next }
       }
       if (cursor !== undefined) throw validationProblem([{ path: 'cursor', message: 'is not for groups' }])
       const groups = await store.groupDeadLetters(filter, group, limit)
@@ -49,7 +50,8 @@ function listRoute(api: Api, { store, catalogue }: ServerParts): void {
   })
 }
 
-function discardRoute(api: Api, { store, log, clock }: ServerParts): void {
+function discardRoute(api: Api, parts: ServerParts): void {
+  const { store, log, clock } = parts
   api.route({
     method: 'POST',
     url: '/v1/dead-letters/discard',
@@ -62,7 +64,7 @@ function discardRoute(api: Api, { store, log, clock }: ServerParts): void {
     handler: async ({ scope, caller, body: { filter = {}, all = false, dryRun } }) => {
       requireScope(filter, all, 'dead letter')
       const dead: DeliveryFilter = { statuses: deadStatuses, ...filterOf(filter, scope) }
-      if (dryRun) return previewOf(store, dead)
+      if (dryRun) return previewOf(parts, dead)
       const audit = (discarded: number) =>
         log.warn({ by: caller.name, filter: filterShown(dead), all, discarded }, 'dead_letters.discarded')
       return { discarded: await discardMatching(store, dead, { now: clock.steady(), audit }) }

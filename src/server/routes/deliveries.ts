@@ -3,14 +3,13 @@ import { mayAct } from '../../core/api-key.ts'
 import { type DeliveryFilter, deliveryStatuses } from '../../core/delivery.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
 import { all, dryRun, previewOf, requireScope } from '../bulk.ts'
-import { deliveryDetail } from '../delivery-detail.ts'
+import { deliveryDetail, deliveryShown } from '../delivery-detail.ts'
 import { cancelFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
 import { cancelledAnswer, previewAnswer } from '../replay-answers.ts'
 import type { Api } from '../route.ts'
 import { closedObject, closedQuery, idParam, pageQuery, says, wholeNumber } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
-import { deliveryShown } from '../shown.ts'
 
 const listQuery = closedQuery({
   ...pageQuery,
@@ -39,7 +38,7 @@ function readRoutes(api: Api, parts: ServerParts): void {
     handler: async ({ scope, query: { limit, cursor, ...asked } }) => {
       const filter = filterOf(asked, scope)
       const page = await store.listDeliveries({ ...filter, limit, ...(cursor !== undefined && { cursor }) })
-      return { items: page.items.map(deliveryShown), next: page.next }
+      return { items: page.items.map(deliveryShown(parts)), next: page.next }
     },
   })
 
@@ -59,7 +58,8 @@ function readRoutes(api: Api, parts: ServerParts): void {
   })
 }
 
-function retryRoute(api: Api, { store, dispatcher }: ServerParts): void {
+function retryRoute(api: Api, parts: ServerParts): void {
+  const { store, dispatcher } = parts
   api.route({
     method: 'POST',
     url: '/v1/deliveries/:id/retry',
@@ -80,13 +80,14 @@ function retryRoute(api: Api, { store, dispatcher }: ServerParts): void {
         case 'endpoint_gone':
           throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
         case 'retried':
-          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
+          return deliveryShown(parts)(scope.found(await store.getDelivery(id), 'delivery', id))
       }
     },
   })
 }
 
-function cancelRoute(api: Api, { store, dispatcher }: ServerParts): void {
+function cancelRoute(api: Api, parts: ServerParts): void {
+  const { store, dispatcher } = parts
   api.route({
     method: 'POST',
     url: '/v1/deliveries/:id/cancel',
@@ -107,7 +108,7 @@ function cancelRoute(api: Api, { store, dispatcher }: ServerParts): void {
         case 'settled':
           throw new Problem('conflict', `The delivery ${id} has ended (${delivery.status}).`)
         case 'cancelled':
-          return deliveryShown(scope.found(await store.getDelivery(id), 'delivery', id))
+          return deliveryShown(parts)(scope.found(await store.getDelivery(id), 'delivery', id))
       }
     },
   })
@@ -126,7 +127,8 @@ const cancelBody = closedObject({
     .optional(),
 })
 
-function cancelManyRoute(api: Api, { store, dispatcher, log }: ServerParts): void {
+function cancelManyRoute(api: Api, parts: ServerParts): void {
+  const { dispatcher, log } = parts
   api.route({
     method: 'POST',
     url: '/v1/deliveries/cancel',
@@ -140,7 +142,7 @@ function cancelManyRoute(api: Api, { store, dispatcher, log }: ServerParts): voi
       const { filter = {}, all = false, dryRun, limit = Number.MAX_SAFE_INTEGER, cursor = null } = body
       requireScope(filter, all, 'delivery that waits')
       const waiting: DeliveryFilter = { ...filterOf(filter, scope), statuses: ['pending'] }
-      if (dryRun) return previewOf(store, waiting)
+      if (dryRun) return previewOf(parts, waiting)
       const audit = (cancelled: number) =>
         log.warn({ by: caller.name, filter: filterShown(waiting), all, cancelled }, 'deliveries.cancelled')
       return dispatcher.cancelMatching(waiting, { before: cursor, limit, audit })

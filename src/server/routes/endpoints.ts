@@ -16,6 +16,7 @@ import type { Scope } from '../scope.ts'
 import { newSecret, rotated, secretOf } from '../secrets.ts'
 import type { ServerParts } from '../server.ts'
 import { attemptShown, conditionShown } from '../shown.ts'
+import { TryOuts } from '../try-outs.ts'
 
 const listQuery = closedQuery({
   tenant: tenant.exactOptional(),
@@ -57,7 +58,7 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     problems: ['conflict'],
     handler: async ({ scope, caller, body, reply }) => {
       const tenant = scope.owner(body.tenant)
-      await refuseTarget(parts, tenant, body)
+      await refuseTarget(parts, scope, tenant, body)
       const endpoint = newEndpoint({ ...body, tenant }, ids.next('ep', now()), presets, now())
       await catalogue.add(endpoint)
       reply.header('cache-control', 'no-store')
@@ -77,7 +78,7 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
       const before = known(parts, scope, id)
       const problems = changeProblems(before, body)
       if (problems.length > 0) throw validationProblem(problems)
-      await refuseTarget(parts, before.tenant, body)
+      await refuseTarget(parts, scope, before.tenant, body)
       return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now())), caller)
     },
   })
@@ -189,6 +190,7 @@ function secretRoutes(api: Api, parts: ServerParts, shown: Shown): void {
 }
 
 function testRoute(api: Api, parts: ServerParts): void {
+  const tryOuts = new TryOuts(parts)
   api.route({
     ...about,
     method: 'POST',
@@ -197,20 +199,20 @@ function testRoute(api: Api, parts: ServerParts): void {
     summary: 'Make one try now, without retries; nothing is kept',
     body: { kind: 'json', schema: testSchema, optional: true, example: { type: 'order.created', data: { id: 1 } } },
     responses: { 200: attemptAnswer },
-    problems: ['conflict'],
+    problems: ['conflict', 'limit_reached'],
     handler: async ({ scope, params: { id }, body, bytes, headers }) => {
       const endpoint = known(parts, scope, id)
       const absent = endpoint.kind === 'relay' ? absence(parts, endpoint) : null
       if (absent !== null) throw new Problem('conflict', absent)
       const content = { type: body.type, data: dataIn(bytes, headers) }
-      return attemptShown(await parts.dispatcher.tryOut(endpoint, content))
+      return attemptShown(await tryOuts.run(endpoint, scope.tenant, content))
     },
   })
 }
 
 /** `data` is cut out as bytes, as it is from an event. */
 function dataIn(bytes: Buffer, headers: IncomingHttpHeaders): Uint8Array {
-  const members = bytes.length === 0 ? [] : readMembers(bytes, headers['content-type'])
+  const members = bytes.length === 0 ? [] : readMembers(bytes, headers)
   const data = members.find((member) => member.key === 'data')
   return data === undefined ? Buffer.from('{"test":true}') : bytes.subarray(data.start, data.end)
 }
@@ -233,9 +235,10 @@ async function updated(parts: ServerParts, id: string, change: (endpoint: Endpoi
 
 async function refuseTarget(
   parts: ServerParts,
+  scope: Scope,
   tenant: string,
   target: Parameters<typeof targetProblems>[2],
 ): Promise<void> {
-  const problems = await targetProblems(parts, tenant, target)
+  const problems = await targetProblems(parts, tenant, target, { isOperator: scope.tenant === null })
   if (problems.length > 0) throw validationProblem(problems)
 }

@@ -1,10 +1,13 @@
 import { Buffer } from 'node:buffer'
 import { z } from 'zod'
+import { mayAct } from '../../core/api-key.ts'
 import { acceptedShown, eventAnswer, eventSummary, pageOf } from '../answers.ts'
 import { batchEventsMax, readBatch } from '../batch.ts'
 import { cloudEventOf } from '../cloudevents.ts'
-import { eventSchema, keyReused, requestFacts } from '../event-reader.ts'
+import { deliveryShown } from '../delivery-detail.ts'
+import { contentHeaders, eventSchema, keyReused, requestFacts } from '../event-reader.ts'
 import { hotPathFacts } from '../hot-path.ts'
+import { encodingProblem } from '../json.ts'
 import { rawInput } from '../raw-event.ts'
 import type { Api } from '../route.ts'
 import { closedQuery, idParam, key, pageLimitMax, pageQuery, tenant } from '../schemas.ts'
@@ -36,7 +39,10 @@ function batchRoute(api: Api, { config, intake }: ServerParts): void {
     role: 'send',
     body: { kind: 'bytes', content, bytesMax: config.batchBytesMax, example: [{ type: 'order.created', data: 1 }] },
     responses: { 202: z.strictObject({ items: z.array(acceptedShown) }) },
+    problems: ['loop_detected'],
     handler: async ({ scope, bytes, headers }) => {
+      const encoded = encodingProblem(headers)
+      if (encoded !== null) throw encoded
       const reading = { body: bytes, contentType: headers['content-type'], facts: requestFacts(headers), scope }
       const inputs = await readBatch({ ...reading, eventBytesMax: config.eventBytesMax })
       const acceptance = inputs.length === 0 ? { kind: 'accepted' as const, items: [] } : await intake.accept(inputs)
@@ -62,6 +68,7 @@ function rawRoute(api: Api, { config, intake }: ServerParts): void {
     query: rawQuery,
     body: { kind: 'bytes', content: { '*/*': null }, bytesMax: config.eventBytesMax },
     responses: { 202: acceptedShown },
+    problems: ['loop_detected'],
     handler: async ({ scope, params: { id: type }, query, bytes: body, headers }) => {
       const cloudEvent = cloudEventOf(headers, body)
       const tenant = scope.owner(query.tenant)
@@ -73,7 +80,8 @@ function rawRoute(api: Api, { config, intake }: ServerParts): void {
   })
 }
 
-function readRoutes(api: Api, { store }: ServerParts): void {
+function readRoutes(api: Api, parts: ServerParts): void {
+  const { store, sources } = parts
   api.route({
     method: 'GET',
     url: '/v1/events',
@@ -98,10 +106,12 @@ function readRoutes(api: Api, { store }: ServerParts): void {
     role: 'read',
     params,
     responses: { 200: eventAnswer },
-    handler: async ({ scope, params: { id } }) => {
+    handler: async ({ caller, scope, params: { id } }) => {
       const event = scope.found(await store.getEvent(id), 'event', id)
       const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-      return { ...eventShown(event, deliveries.items), deliveriesNext: deliveries.next }
+      const masked = mayAct(caller.role, 'admin') ? new Set<string>() : sources.signatureHeaders(event.tenant)
+      const shown = deliveries.items.map(deliveryShown(parts))
+      return { ...eventShown(event, shown, masked), deliveriesNext: deliveries.next }
     },
   })
 
@@ -115,10 +125,11 @@ function readRoutes(api: Api, { store }: ServerParts): void {
     params,
     responses: { 200: { content: { '*/*': null } } },
     handler: async ({ scope, params: { id }, reply }) => {
-      const { body, contentType } = scope.found(await store.getEvent(id), 'event', id)
+      const { body, contentType, headers } = scope.found(await store.getEvent(id), 'event', id)
       // The bytes are somebody else's: a browser shall keep them, not show them.
       reply.headers({
         'content-type': contentType,
+        ...contentHeaders(headers),
         'content-disposition': `attachment; filename="${id}"`,
         'x-content-type-options': 'nosniff',
         'content-security-policy': "default-src 'none'; sandbox",

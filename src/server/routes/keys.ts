@@ -47,7 +47,7 @@ export function keyRoutes(api: Api, { ids, now }: Pick<ServerParts, 'ids' | 'now
       const tenant = body.tenant == null ? scope.tenant : scope.owner(body.tenant)
       const at = now()
       const given = { id: ids.next('key', at), name: body.name ?? '', role: body.role, tenant, createdAt: at }
-      const { key, text } = await keys.create(given)
+      const { key, text } = await keys.create(given, scope.tenant)
       reply.header('cache-control', 'no-store')
       return { ...keyShown(key), key: text }
     },

@@ -66,7 +66,10 @@ function changeRoutes(api: Api, { relays, gate, ids, now }: RelayParts): void {
     handler: async ({ scope, body, reply }) => {
       const tenant = scope.owner(body.tenant)
       const at = now()
-      const { relay, text } = await relays.create({ id: ids.next('rly', at), name: body.name, tenant, createdAt: at })
+      const { relay, text } = await relays.create(
+        { id: ids.next('rly', at), name: body.name, tenant, createdAt: at },
+        scope.tenant,
+      )
       reply.header('cache-control', 'no-store')
       return { ...factsShown(relay), key: text }
     },

@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import { type Replay, type ReplayVerb, recoverOnly, replayStatuses, type Selection } from '../../core/replay.ts'
 import { pageOf } from '../answers.ts'
+import { deliveryShown } from '../delivery-detail.ts'
 import { filterOf, replayFilter } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
-import { previewAnswer, replayAnswer, replayShown } from '../replay-answers.ts'
+import { replayAnswer, replayPreviewAnswer, replayShown } from '../replay-answers.ts'
 import { replayFields } from '../replay-schema.ts'
 import type { Api } from '../route.ts'
 import { choice, closedObject, closedQuery, cursorQuery, idParam, instant, says, tenant } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
-import { deliveryShown } from '../shown.ts'
 
 const jobFields = {
   ...replayFields,
@@ -42,7 +42,7 @@ export function replayRoutes(api: Api, parts: ServerParts): void {
 }
 
 function createRoutes(api: Api, parts: ServerParts): void {
-  const answers = { 202: replayAnswer, 200: previewAnswer }
+  const answers = { 202: replayAnswer, 200: replayPreviewAnswer }
   api.route({
     method: 'POST',
     url: '/v1/replays',
@@ -58,7 +58,7 @@ function createRoutes(api: Api, parts: ServerParts): void {
       const job = { selection: { kind: 'deliveries', filter } as const, tenant: filter.tenant ?? null, rate, note }
       if (dryRun) return preview(parts, job)
       reply.code(202)
-      return replayShown(await parts.replays.create({ ...job, by: caller.name }))
+      return replayShown(await parts.replays.create({ ...job, by: caller.name }, scope.tenant))
     },
   })
   api.route({
@@ -78,14 +78,14 @@ function createRoutes(api: Api, parts: ServerParts): void {
       const job = { selection, tenant: endpoint.tenant, rate, note }
       if (dryRun) return preview(parts, job)
       reply.code(202)
-      return replayShown(await parts.replays.create({ ...job, by: caller.name }))
+      return replayShown(await parts.replays.create({ ...job, by: caller.name }, scope.tenant))
     },
   })
 }
 
-async function preview({ replays }: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
-  const { matched, sample } = await replays.preview({ selection, tenant })
-  return { matched, sample: sample.map(deliveryShown) }
+async function preview(parts: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
+  const { matched, sample, blocked } = await parts.replays.preview({ selection, tenant })
+  return { matched, sample: sample.map(deliveryShown(parts)), blocked }
 }
 
 function readRoutes(api: Api, { store }: ServerParts): void {
@@ -130,7 +130,7 @@ function verbRoute(api: Api, { store, replays }: ServerParts, verb: ReplayVerb, 
     problems: ['conflict'],
     handler: async ({ scope, params: { id } }) => {
       scope.found<Replay>(await store.getReplay(id), 'replay', id)
-      const change = await replays.change(id, verb)
+      const change = await replays.change(id, verb, scope.tenant)
       switch (change.kind) {
         case 'not_found':
           throw notFound('replay', id)

@@ -39,6 +39,7 @@ export function streamRoute(api: Api, stream: Stream): void {
     role: 'read',
     tenants: 'own',
     query,
+    problems: ['limit_reached'],
     responses: { 200: { content: { 'text/event-stream': z.string() } } },
     handler: ({ scope, query: { type = [], endpoint = null, kinds = [] }, headers, request, reply }) => {
       if (request.method === 'HEAD') {

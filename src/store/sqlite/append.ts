@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
+import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ArrivalRow, arrivalAt, type Calls, cellsPerDelivery, type ItemRow } from './messages.ts'
 import type { Cell } from './rows.ts'
@@ -19,14 +20,16 @@ function deliveriesIn(row: ArrivalRow): number {
 /** Keeps events and deliveries; runs inside the batch's transaction. */
 export class Append {
   readonly #endpoints: EndpointTable
+  readonly #hours: DeadLetterHours
   readonly #insertEvent: StatementSync
   readonly #insertDelivery: StatementSync
   readonly #laneTail: StatementSync
   readonly #knownKey: StatementSync
   readonly #insertKey: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable) {
+  constructor(db: DatabaseSync, endpoints: EndpointTable, hours: DeadLetterHours) {
     this.#endpoints = endpoints
+    this.#hours = hours
     this.#insertEvent = db.prepare(`
       INSERT INTO events (no, id, tenant, type, key, received_at, content_type, headers, data_offset, request, size, body)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB), ?, ?)`)
@@ -105,13 +108,13 @@ export class Append {
     )
     let claimed = ''
     for (let at = arrivalAt.deliveries; at < row.length; at += cellsPerDelivery) {
-      claimed += this.#keepDelivery(row, at, no, receivedAt as number) ? '1' : '0'
+      claimed += this.#keepDelivery(row, at, no, receivedAt as number)
     }
     return claimed
   }
 
-  /** Answers whether it was claimed at birth. */
-  #keepDelivery(row: ArrivalRow, at: number, eventNo: number | null, receivedAt: number): boolean {
+  /** Answers '1' when it was claimed at birth, '2' when it ended then, '0' when it waits. */
+  #keepDelivery(row: ArrivalRow, at: number, eventNo: number | null, receivedAt: number): '0' | '1' | '2' {
     const id = row[at] as string
     const lane = row[at + 2] as string | null
     const leaseEndsAt = row[at + 3] as number | null
@@ -120,7 +123,8 @@ export class Append {
     if (endpoint.removed) {
       const cells = [no, id, eventNo, endpoint.no, lane, no, 'failed', null, receivedAt, receivedAt, 'endpoint_deleted']
       this.#insertDelivery.run(...(cells as Cell[]))
-      return false
+      this.#hours.add(endpoint.no, 'endpoint_deleted', receivedAt)
+      return '2'
     }
     const tail = lane === null ? undefined : this.#laneTail.get(endpoint.no, lane)
     const behind = tail !== undefined
@@ -132,6 +136,6 @@ export class Append {
     this.#insertDelivery.run(
       ...([no, id, eventNo, endpoint.no, lane, position, status, dueAt, receivedAt, null, null] as Cell[]),
     )
-    return claimed
+    return claimed ? '1' : '0'
   }
 }

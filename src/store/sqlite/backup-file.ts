@@ -1,10 +1,21 @@
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { PosthornError } from '../../core/errors.ts'
 import type { CopyAnswer, CopyData } from './backup-copy.ts'
 import { fromMessage, storageFailure } from './failures.ts'
 import { realFile } from './open-file.ts'
+import { becomeOwner } from './owner.ts'
 
 export type BackupReport = Readonly<{
   bytes: number
@@ -18,6 +29,7 @@ export type BackupReport = Readonly<{
 export type BackupProgress = (bytesDone: number, bytesTotal: number) => void
 
 const progressEveryMs = 200
+const anotherBackup = 'Another backup is being written there: wait for it, or name another file.'
 
 /**
  * A consistent copy of a database while others write to it: all that was acknowledged before the call is in it. It is
@@ -32,12 +44,7 @@ export async function backupFile(
   const path = resolve(target)
   refuse(source, path)
   const part = `${path}.part`
-  try {
-    // Payloads are nobody else's business; SQLite fills an empty file.
-    closeSync(openSync(part, 'wx', 0o600))
-  } catch (error) {
-    throw failureOf(error, part)
-  }
+  const lock = lockPart(part)
   const timer = setInterval(() => onProgress(sizeOf(part), sizeOf(source)), progressEveryMs)
   try {
     const { events, deliveries } = await copyOnThread({ source, part })
@@ -54,6 +61,27 @@ export async function backupFile(
     throw failureOf(error, path)
   } finally {
     clearInterval(timer)
+    lock.release()
+  }
+}
+
+/** Only one backup writes to a part at a time; what a killed one left behind is in nobody's way. */
+function lockPart(part: string): Readonly<{ release(): void }> {
+  try {
+    // SQLite's own words for this say little.
+    accessSync(`${dirname(part)}/.`, constants.W_OK)
+    const owner = becomeOwner(part, anotherBackup)
+    rmSync(part, { force: true })
+    // Payloads are nobody else's business; SQLite fills an empty file.
+    closeSync(openSync(part, 'wx', 0o600))
+    return {
+      release() {
+        rmSync(`${part}-owner`, { force: true })
+        owner.release()
+      },
+    }
+  } catch (error) {
+    throw failureOf(error, part)
   }
 }
 
@@ -88,12 +116,6 @@ function copyOnThread(data: CopyData): Promise<Readonly<{ events: number; delive
 
 function failureOf(error: unknown, path: string): unknown {
   const { code } = error as NodeJS.ErrnoException
-  if (code === 'EEXIST') {
-    return new PosthornError(
-      'invalid',
-      `${path} exists: another backup is being made, or one was cut short; wait for it, or delete the file.`,
-    )
-  }
   if (code === 'ENOENT' || code === 'ENOTDIR') {
     const message = `${dirname(path)} is no folder; make it first, or name a file in one that exists.`
     return new PosthornError('store_missing', message, { cause: error })

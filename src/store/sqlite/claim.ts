@@ -1,21 +1,22 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
-import type { Backlog, Claim, ClaimAnswer, ClaimRequest, LeaseRenewal, PullBackRequest } from '../store.ts'
+import type { Backlog, ClaimRequest, LeaseRenewal, PullBackRequest } from '../store.ts'
+import type { LightClaim, LightClaimAnswer } from './bodies.ts'
 import type { EndpointTable } from './endpoints.ts'
 import {
   type Cell,
   deliveryCells,
   deliveryColumns,
   eventCells,
-  eventColumns,
+  lightEventColumns,
   statusCell,
   toClaimed,
-  toEvent,
   toFacts,
+  toLightEvent,
 } from './rows.ts'
 
 /** What `take` needs of a row. */
-export const claimColumns = `${deliveryColumns}, ${eventColumns}, d.no, d.interruptions, d.endpoint_no`
+export const claimColumns = `${deliveryColumns}, ${lightEventColumns}, d.no, d.interruptions, d.endpoint_no`
 const interruptionsAt = deliveryCells + eventCells + 1
 
 /** The statement behind every claim of due work: its plan is pinned by a test. */
@@ -38,6 +39,7 @@ export class ClaimWork {
   readonly #renew: StatementSync
   readonly #pullBack: StatementSync
   readonly #void: StatementSync
+  readonly #body: StatementSync
 
   constructor(db: DatabaseSync, endpoints: EndpointTable) {
     this.#endpoints = endpoints
@@ -75,10 +77,11 @@ export class ClaimWork {
         interruptions = interruptions + 1,
         due_at = coalesce(retry_after, replayed_at, received_at)
       WHERE status = 'processing'`)
+    this.#body = db.prepare('SELECT body FROM events WHERE no = ? AND id = ?')
     for (const rows of [this.#ready, this.#lapsed, this.#named]) rows.setReturnArrays(true)
   }
 
-  run(request: ClaimRequest): ClaimAnswer {
+  run(request: ClaimRequest): LightClaimAnswer {
     const { from, now, limit } = request
     const work = new WorkInHand(request, (row, lapsed) => this.take(row, { leaseEndsAt: request.leaseEndsAt, lapsed }))
     if ('deliveryIds' in from) {
@@ -86,7 +89,7 @@ export class ClaimWork {
         const row = this.#named.get(numberOf('dlv', id), id, now) as unknown as Cell[] | undefined
         if (row !== undefined) work.offer(row, row[statusCell] === 'processing')
       }
-      return { claims: work.take(), nextDueAt: null }
+      return { ...work.take(), nextDueAt: null }
     }
     const { no } = this.#endpoints.find(from.endpointId)
     for (const row of this.#lapsed.all(now, no, limit) as unknown as Cell[][]) if (!work.offer(row, true)) break
@@ -96,17 +99,22 @@ export class ClaimWork {
         if (!work.offer(row as Cell[], false)) break
       }
     }
-    return { claims: work.take(), nextDueAt: (this.#nextDue.get(no)?.due_at ?? null) as number | null }
+    return { ...work.take(), nextDueAt: (this.#nextDue.get(no)?.due_at ?? null) as number | null }
   }
 
   /** Puts one row, read with `claimColumns`, under a lease. */
-  take(row: readonly Cell[], { leaseEndsAt, lapsed }: { leaseEndsAt: number; lapsed: boolean }): Claim {
-    const event = toEvent(row, deliveryCells)
+  take(row: readonly Cell[], { leaseEndsAt, lapsed }: { leaseEndsAt: number; lapsed: boolean }): LightClaim {
+    const event = toLightEvent(row, deliveryCells)
     const endpointId = this.#endpoints.idOf(row[interruptionsAt + 1] as number)
     const facts = toFacts(row, 0, { eventId: event.id, endpointId })
     const interruptions = (row[interruptionsAt] as number) + (lapsed ? 1 : 0)
     this.#take.run(leaseEndsAt, interruptions, row[interruptionsAt - 1] as number)
     return { delivery: toClaimed(facts, leaseEndsAt), event, interruptions }
+  }
+
+  /** One large body: claims come without. */
+  body(eventId: string): Uint8Array | null {
+    return (this.#body.get(numberOf('evt', eventId), eventId)?.body ?? null) as Uint8Array | null
   }
 
   renew(leases: readonly LeaseRenewal[]): void {
@@ -154,35 +162,48 @@ export class ClaimWork {
 /** What a claim is about to take, within its limits. Rows are taken when all were read: taking changes their index. */
 class WorkInHand {
   readonly #request: ClaimRequest
-  readonly #take: (row: readonly Cell[], lapsed: boolean) => Claim
+  readonly #take: (row: readonly Cell[], lapsed: boolean) => LightClaim
   readonly #rows: (readonly [row: readonly Cell[], lapsed: boolean])[] = []
   #bytes = 0
+  #tooLarge: number | null = null
   #isFull = false
 
-  constructor(request: ClaimRequest, take: (row: readonly Cell[], lapsed: boolean) => Claim) {
+  constructor(request: ClaimRequest, take: (row: readonly Cell[], lapsed: boolean) => LightClaim) {
     this.#request = request
     this.#take = take
   }
 
   get hasRoom(): boolean {
-    const { limit, bytesMax } = this.#request
-    return !this.#isFull && this.#rows.length < limit && (this.#rows.length === 0 || this.#bytes < bytesMax)
+    return !this.#isFull && this.#rows.length < this.#request.limit
   }
 
   /** Answers whether another may follow. */
   offer(row: readonly Cell[], lapsed: boolean): boolean {
     if (!this.hasRoom) return false
-    if (this.#request.suspectsAlone === true && (lapsed || (row[interruptionsAt] as number) > 0)) {
+    const isFirst = this.#rows.length === 0
+    const bytes = bytesIn(row)
+    if (this.#bytes + bytes > this.#request.bytesMax) {
+      if (isFirst) this.#tooLarge = bytes
+      this.#isFull = true
+      return false
+    }
+    const interruptions = (row[interruptionsAt] as number) + (lapsed ? 1 : 0)
+    if (interruptions >= (this.#request.aloneFrom ?? Number.POSITIVE_INFINITY)) {
       // It may have ended the process before: whatever is taken with it would be suspected too.
       this.#isFull = true
-      if (this.#rows.length > 0) return false
+      if (!isFirst) return false
     }
     this.#rows.push([row, lapsed])
-    this.#bytes += (row[deliveryCells + eventCells - 1] as Uint8Array).length
+    this.#bytes += bytes
     return this.hasRoom
   }
 
-  take(): Claim[] {
-    return this.#rows.map(([row, lapsed]) => this.#take(row, lapsed))
+  take(): Pick<LightClaimAnswer, 'claims' | 'tooLarge'> {
+    return { claims: this.#rows.map(([row, lapsed]) => this.#take(row, lapsed)), tooLarge: this.#tooLarge }
   }
+}
+
+function bytesIn(row: readonly Cell[]): number {
+  const body = row[deliveryCells + eventCells - 1] as Uint8Array | number
+  return typeof body === 'number' ? body : body.length
 }

@@ -2,10 +2,14 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
 import type { Reason } from '../../core/outcome.ts'
+import type { EndPendingRequest } from '../store.ts'
+import type { EndedDelivery } from '../upkeep-store.ts'
 import { type ClaimWork, claimColumns } from './claim.ts'
+import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type ChangeRow, changeAt, type ResultRow } from './messages.ts'
-import type { Cell } from './rows.ts'
+import type { ReplayOutcomes, Tally } from './replay-outcomes.ts'
+import { type Cell, deliveryCells, eventCells } from './rows.ts'
 
 type LaneRow = Readonly<{
   endpoint_no: number
@@ -21,8 +25,11 @@ type NextRow = Readonly<{ no: number; version: number; status: DeliveryStatus }>
 export class Commit {
   readonly #endpoints: EndpointTable
   readonly #claims: ClaimWork
+  readonly #hours: DeadLetterHours
+  readonly #outcomes: ReplayOutcomes
   readonly #update: StatementSync
   readonly #log: StatementSync
+  readonly #endpointOf: StatementSync
   readonly #laneRow: StatementSync
   readonly #next: StatementSync
   readonly #nextKey: StatementSync
@@ -30,10 +37,18 @@ export class Commit {
   readonly #toTail: StatementSync
   readonly #pendingOf: StatementSync
   readonly #end: StatementSync
+  readonly #factsOf: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork) {
+  constructor(
+    db: DatabaseSync,
+    endpoints: EndpointTable,
+    claims: ClaimWork,
+    { hours, outcomes }: Readonly<{ hours: DeadLetterHours; outcomes: ReplayOutcomes }>,
+  ) {
     this.#endpoints = endpoints
+    this.#hours = hours
     this.#claims = claims
+    this.#outcomes = outcomes
     this.#update = db.prepare(`
       UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
         retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
@@ -42,6 +57,7 @@ export class Commit {
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
         response_headers, response_body, stack) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+    this.#endpointOf = db.prepare('SELECT endpoint_no FROM deliveries WHERE no = ?')
     this.#laneRow = db.prepare('SELECT endpoint_no, lane, status, due_at, version FROM deliveries WHERE no = ?')
     this.#next = db.prepare(`
       SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_lane JOIN events e ON e.no = d.event_no
@@ -65,6 +81,9 @@ export class Commit {
       SELECT no FROM deliveries INDEXED BY deliveries_leased
       WHERE endpoint_no = ? AND status = 'processing' AND due_at <= ?
       LIMIT ?`)
+    this.#factsOf = db.prepare(`
+      SELECT d.id AS deliveryId, e.id AS eventId, e.tenant, e.type FROM deliveries d
+      CROSS JOIN events e ON e.no = d.event_no WHERE d.no = ?`)
     this.#end = db.prepare(`
       UPDATE deliveries SET status = 'failed', reason = ?, due_at = NULL, settled_at = ?, version = version + 1,
         retry_after = NULL, interruptions = 0
@@ -73,24 +92,36 @@ export class Commit {
 
   run(changes: readonly ChangeRow[]): ResultRow[] {
     let isFollowed = false
-    return changes.map((change, index) => {
+    const tally: Tally = new Map()
+    const results = changes.map((change, index): ResultRow => {
       if (follows(change) && !isFollowed) return 'stale'
       const after = changes[index + 1]
-      const result = this.#apply(change, after !== undefined && follows(after) ? after : null)
+      const result = this.#apply(change, after !== undefined && follows(after) ? after : null, tally)
       isFollowed = result === 'followed'
       return result === 'followed' ? 'applied' : result
     })
+    this.#outcomes.count(tally)
+    return results
   }
 
   /**
    * Ends pending deliveries of an endpoint that nobody serves any more. It reads no more rows than it ends: those that
    * wait behind a head that is gone are found again, because the backlog tells of all that waits at removed endpoints.
    */
-  endPending(request: { endpointId: string; reason: Reason; now: number; limit: number }): number {
+  endPending(request: EndPendingRequest): readonly EndedDelivery[] {
     const { no } = this.#endpoints.find(request.endpointId)
     const rows = this.#pendingOf.all(no, no, request.now, request.limit)
-    for (const row of rows) this.#end.run(request.reason, request.now, row.no as number)
-    return rows.length
+    if (rows.length > 0) this.#hours.add(no, request.reason, request.now, rows.length)
+    const tally: Tally = new Map()
+    const ended = rows.map((row): EndedDelivery => {
+      const no = row.no as number
+      const link = this.#outcomes.linkOf(no)
+      this.#end.run(request.reason, request.now, no)
+      if (link !== null) this.#outcomes.note(no, link, { status: 'failed', at: request.now }, tally)
+      return { ...(this.#factsOf.get(no) as EndedDelivery) }
+    })
+    this.#outcomes.count(tally)
+    return ended
   }
 
   /** Behind all that are in the lane now, and all that ever were: positions never go back. */
@@ -98,16 +129,25 @@ export class Commit {
     this.#toTail.run(no, endpointNo, lane)
   }
 
-  #apply(row: ChangeRow, follower: ChangeRow | null): ResultRow | 'followed' {
+  #apply(row: ChangeRow, follower: ChangeRow | null, tally: Tally): ResultRow | 'followed' {
     const no = numberOf('dlv', row[changeAt.id] as string)
+    // What was never brought back belongs to no replay: nothing has to be looked up for it.
+    const link = row[changeAt.replayedAt] === null ? null : this.#outcomes.linkOf(no)
     const before = row[changeAt.lane] === null ? undefined : (this.#laneRow.get(no) as unknown as LaneRow | undefined)
     const cells = row.slice(changeAt.update, changeAt.attempt)
     if (before !== undefined) cells[changeAt.dueAt - changeAt.update] = this.#dueInLane(before, row)
     const { changes } = this.#update.run(no, ...cells)
     if (changes === 0) return 'stale'
+    if (row[changeAt.reason] !== null) this.#countDead(no, row)
+    if (link !== null) this.#outcomes.note(no, link, outcomeIn(row), tally)
     if (row.length > changeAt.attempt) this.#log.run(no, ...row.slice(changeAt.attempt))
     if (before === undefined) return 'applied'
     return this.#afterLaneChange(no, before, row, follower)
+  }
+
+  #countDead(no: number | null, row: ChangeRow): void {
+    const endpointNo = this.#endpointOf.get(no)?.endpoint_no as number
+    this.#hours.add(endpointNo, row[changeAt.reason] as Reason, row[changeAt.settledAt] as number)
   }
 
   /** Only the head of a lane has a due time; who is behind another keeps waiting for it. */
@@ -146,12 +186,17 @@ export class Commit {
     const next = this.#next.get(endpoint_no, lane) as unknown as Cell[] | undefined
     if (next === undefined) return 'applied'
     const claimNext = row[changeAt.claimNext] as number | null
+    const isLarge = typeof next[deliveryCells + eventCells - 1] === 'number'
     // It was never the head, so it was never in hand: it cannot be one that has to be claimed alone.
-    if (claimNext !== null) return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
+    if (claimNext !== null && !isLarge) return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
     const settledAt = row[changeAt.settledAt] as number
     this.#release.run(settledAt, next[0] as string, numberOf('dlv', next[0] as string))
     return 'released'
   }
+}
+
+function outcomeIn(row: ChangeRow): { status: DeliveryStatus; at: number } {
+  return { status: row[changeAt.status] as DeliveryStatus, at: (row[changeAt.settledAt] ?? 0) as number }
 }
 
 function follows(row: ChangeRow): boolean {

@@ -26,10 +26,12 @@ export class EndpointTable {
     // What was secret goes with the endpoint; the row stays for the deliveries that name it.
     this.#remove = db.prepare(`UPDATE endpoints SET removed = 1, secrets = x'' WHERE id = ?`)
     this.#list = db.prepare('SELECT id, settings, secrets FROM endpoints WHERE removed = 0 ORDER BY no')
-    this.#putCondition = db.prepare('UPDATE endpoints SET breaker = ?, held_until = ?, failing_since = ? WHERE id = ?')
-    this.#listConditions = db.prepare(
-      'SELECT id, breaker, held_until, failing_since FROM endpoints WHERE breaker IS NOT NULL AND removed = 0',
-    )
+    this.#putCondition = db.prepare(`
+      UPDATE endpoints SET breaker = ?, held_until = ?, failing_since = ?, last_error = ?, last_error_at = ?
+      WHERE id = ?`)
+    this.#listConditions = db.prepare(`
+      SELECT id, breaker, held_until, failing_since, last_error, last_error_at FROM endpoints
+      WHERE breaker IS NOT NULL AND removed = 0`)
     this.#all = db.prepare('SELECT no, id, removed FROM endpoints')
     this.reload()
   }
@@ -75,8 +77,8 @@ export class EndpointTable {
   }
 
   putConditions(conditions: readonly Condition[]): void {
-    for (const { endpointId, breaker, heldUntil, failingSince } of conditions) {
-      this.#putCondition.run(JSON.stringify(breaker), heldUntil, failingSince, endpointId)
+    for (const { endpointId, breaker, heldUntil, failingSince, lastError, lastErrorAt } of conditions) {
+      this.#putCondition.run(JSON.stringify(breaker), heldUntil, failingSince, lastError, lastErrorAt, endpointId)
     }
   }
 
@@ -86,6 +88,8 @@ export class EndpointTable {
       breaker: JSON.parse(row.breaker as string),
       heldUntil: row.held_until as number | null,
       failingSince: row.failing_since as number | null,
+      lastError: row.last_error as string | null,
+      lastErrorAt: row.last_error_at as number | null,
     }))
   }
 

@@ -60,6 +60,13 @@ export function openingFailure(error: unknown, file: string): unknown {
 /** An error as it crosses the thread border. */
 export type FailureMessage = Readonly<{ code: ErrorCode | null; message: string }>
 
+/** The answer for a new event while outcomes and upkeep are written from the reserve. */
+export const shortOfSpace: FailureMessage = {
+  code: 'store_full',
+  message:
+    'The disk is full; make room, Posthorn goes on by itself. Until then it refuses new events, and delivers and prunes from reserved space.',
+}
+
 export function toMessage(error: unknown): FailureMessage {
   const failure = storageFailure(error)
   if (failure !== null) return { code: failure.code, message: failure.message }

@@ -28,7 +28,7 @@ export class FileWatch {
 }
 
 /** null: it is gone. undefined: nobody can say, which is no reason to end. */
-function identityOf(name: string): string | null | undefined {
+export function identityOf(name: string): string | null | undefined {
   try {
     const found = statSync(name, { throwIfNoEntry: false })
     return found === undefined ? null : `${found.dev}:${found.ino}`

@@ -1,5 +1,5 @@
 import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
-import { foldError } from '../../core/error-groups.ts'
+import { foldingOnce } from '../../core/error-groups.ts'
 import type { Reason } from '../../core/outcome.ts'
 import type { DeadLetterGroup } from '../replay-store.ts'
 import { all, matching, type Way } from './matching.ts'
@@ -38,7 +38,7 @@ export function groupDead(
 ): readonly DeadLetterGroup[] {
   const { ways, rest } = matching(filter, statements, { withEvent: by === 'type' })
   const groups = new Map<string, Gathered>()
-  const fold = by === 'error' ? foldingOnce() : (text: string) => text
+  const fold = by === 'error' ? foldingOnce(groupsMax) : (text: string) => text
   for (const way of ways) {
     let after = 0
     for (;;) {
@@ -89,17 +89,6 @@ function gather(groups: Map<string, Gathered>, row: readonly Cell[], fold: (erro
   group.newestNo = Math.max(group.newestNo, newestNo)
   group.endpoints.add(endpointNo)
   group.reasons.add(reason)
-}
-
-/** Errors that differ only in their numbers are folded once: a million of them would take half a minute otherwise. */
-function foldingOnce(): (error: string) => string {
-  const known = new Map<string, string>()
-  return (error) => {
-    const shape = error.replace(/\d+/g, '0')
-    const folded = known.get(shape) ?? foldError(error)
-    if (known.size < groupsMax) known.set(shape, folded)
-    return folded
-  }
 }
 
 function toGroup(statements: Statements, common: string, group: Gathered): DeadLetterGroup {

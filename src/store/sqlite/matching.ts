@@ -16,6 +16,7 @@ export type Condition = readonly [sql: string, ...values: Cell[]]
 export type Span = Readonly<{ after: number; last: number }>
 
 const endpointNo = '(SELECT no FROM endpoints WHERE id = ?)'
+const replayNo = '(SELECT no FROM replays WHERE id = ?)'
 
 /** A key with more events does not lead to its deliveries, which would have to be sorted. It is checked of each row then. */
 const eventsOfKeyMax = 1_000
@@ -61,8 +62,8 @@ export function matchingEvents({ tenant, key, type, from, to }: EventFilter): Ma
 type EventFilter = Pick<EventQuery, 'tenant' | 'key' | 'type' | 'from' | 'to'>
 
 /** Whether a page of it has to sort all that waits before it can show the first. */
-export function sortsAllThatWaits({ ids, eventId, key, statuses = [] }: DeliveryFilter): boolean {
-  const isNamed = ids !== undefined || eventId !== undefined || key !== undefined
+export function sortsAllThatWaits({ ids, eventId, key, replayId, statuses = [] }: DeliveryFilter): boolean {
+  const isNamed = [ids, eventId, key, replayId].some((name) => name !== undefined)
   return !isNamed && statuses.includes('pending') && !statuses.includes('delivered')
 }
 
@@ -70,7 +71,8 @@ type Lead = Readonly<{ index: string | null; where: readonly Condition[]; inOrde
 type Leads = Readonly<{ leads: readonly Lead[]; answered: { [Name in keyof DeliveryFilter]: undefined } }>
 
 /** The fewest rows first. Indexes are named: SQLite has no statistics here, and would guess. */
-function leadsTo({ ids, eventId, key, endpointId, statuses }: DeliveryFilter, statements: Statements): Leads {
+function leadsTo(filter: DeliveryFilter, statements: Statements): Leads {
+  const { ids, eventId, key, replayId, endpointId, statuses } = filter
   if (ids !== undefined) {
     const where: Condition = ['d.no IN (SELECT value FROM json_each(?))', JSON.stringify(ids.map(deliveryNo))]
     return { leads: [{ index: null, where: [where], inOrder: true }], answered: {} }
@@ -85,6 +87,13 @@ function leadsTo({ ids, eventId, key, endpointId, statuses }: DeliveryFilter, st
     return {
       leads: [{ index: 'deliveries_of_event', where: [where], inOrder: false }],
       answered: { key: undefined },
+    }
+  }
+  if (replayId !== undefined) {
+    const where: Condition = [`d.replay_no = ${replayNo}`, replayId]
+    return {
+      leads: [{ index: 'deliveries_of_replay', where: [where], inOrder: true }],
+      answered: { replayId: undefined },
     }
   }
   const at: readonly Condition[] = endpointId === undefined ? [] : [[`d.endpoint_no = ${endpointNo}`, endpointId]]
@@ -137,7 +146,7 @@ const statusSql: Readonly<Record<DeliveryStatus, string>> = {
 type Asked = { readonly [Name in keyof DeliveryFilter]: DeliveryFilter[Name] | undefined }
 
 function conditionsOf(filter: Asked): readonly Condition[] {
-  const { tenant, statuses, endpointId, eventId, key, type, statusClasses, reason } = filter
+  const { tenant, statuses, endpointId, eventId, replayId, key, type, statusClasses, reason } = filter
   const { exceptReasons, error, from, to, ids } = filter
   const conditions: Condition[] = []
   if (tenant !== undefined) conditions.push(['e.tenant = ?', tenant])
@@ -147,6 +156,7 @@ function conditionsOf(filter: Asked): readonly Condition[] {
     conditions.push(['d.status IN (SELECT value FROM json_each(?))', JSON.stringify(statuses)])
   if (endpointId !== undefined) conditions.push([`d.endpoint_no = ${endpointNo}`, endpointId])
   if (eventId !== undefined) conditions.push(['d.event_no = ?', numberOf('evt', eventId) ?? -1])
+  if (replayId !== undefined) conditions.push([`d.replay_no = ${replayNo}`, replayId])
   if (ids !== undefined) conditions.push(['d.id IN (SELECT value FROM json_each(?))', JSON.stringify(ids)])
   if (reason !== undefined) conditions.push(['d.reason = ?', reason])
   if (exceptReasons !== undefined && exceptReasons.length > 0) {

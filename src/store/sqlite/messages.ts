@@ -1,10 +1,9 @@
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
-import type { Reason } from '../../core/outcome.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
-import type { EndedDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
+import type { CancelledDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
   AppendedItem,
@@ -13,13 +12,22 @@ import type {
   Change,
   ChangeResult,
   Claim,
-  ClaimAnswer,
   ClaimRequest,
   Condition,
+  EndPendingRequest,
   LeaseRenewal,
   PullBackRequest,
 } from '../store.ts'
-import type { Expired, ExpireRequest, Pruned, PrunedKeys, PruneKeysRequest, PruneRequest } from '../upkeep-store.ts'
+import type {
+  EndedDelivery,
+  Expired,
+  ExpireRequest,
+  Pruned,
+  PrunedKeys,
+  PruneKeysRequest,
+  PruneRequest,
+} from '../upkeep-store.ts'
+import type { LightClaim, LightClaimAnswer } from './bodies.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
 import { type Cell, fromHeaders, statusCells } from './rows.ts'
@@ -31,14 +39,15 @@ import { type Cell, fromHeaders, statusCells } from './rows.ts'
 export type Calls = {
   append: { request: readonly ArrivalRow[]; answer: readonly ItemRow[] | { conflicts: readonly number[] } }
   commit: { request: readonly ChangeRow[]; answer: readonly ResultRow[] }
-  claim: { request: ClaimRequest; answer: ClaimAnswer }
+  claim: { request: ClaimRequest; answer: LightClaimAnswer }
+  body: { request: string; answer: Uint8Array | null }
   renew: { request: readonly LeaseRenewal[]; answer: null }
   backlog: { request: number; answer: readonly Backlog[] }
   pullBack: { request: PullBackRequest; answer: number }
   putEndpoint: { request: Endpoint; answer: null }
   removeEndpoint: { request: string; answer: null }
   listEndpoints: { request: null; answer: readonly Endpoint[] }
-  endPending: { request: { endpointId: string; reason: Reason; now: number; limit: number }; answer: number }
+  endPending: { request: EndPendingRequest; answer: readonly EndedDelivery[] }
   putConditions: { request: readonly Condition[]; answer: null }
   listConditions: { request: null; answer: readonly Condition[] }
   putSource: { request: Source; answer: null }
@@ -58,10 +67,11 @@ export type Calls = {
   stepReplay: { request: ReplayStep; answer: ReplayStepped }
   pruneReplays: { request: { before: number; limit: number }; answer: number }
   discard: { request: { found: readonly Found[]; settledBy: number }; answer: number }
-  cancelWaiting: { request: { deliveryIds: readonly string[]; now: number }; answer: readonly EndedDelivery[] }
+  cancelWaiting: { request: { deliveryIds: readonly string[]; now: number }; answer: readonly CancelledDelivery[] }
   expire: { request: ExpireRequest; answer: Expired }
   prune: { request: PruneRequest; answer: Pruned }
   shrink: { request: number; answer: number }
+  pruneDeadLetterCounts: { request: { before: number; limit: number }; answer: number }
   pruneKeys: { request: PruneKeysRequest; answer: PrunedKeys }
   probe: { request: null; answer: null }
 }
@@ -73,10 +83,18 @@ export type BatchMessage = Readonly<{ calls: readonly Call[]; bodies: ArrayBuffe
 /** From the writer: an answer per call, or why none of the batch was kept. */
 export type BatchAnswer =
   | (Readonly<{ kind: 'done' }> & BatchResult)
-  | Readonly<{ kind: 'ready'; lastNumber: number }>
+  | Readonly<{ kind: 'ready'; lastNumber: number; isShort: boolean }>
   | Readonly<{ kind: 'failed_to_open'; failure: FailureMessage }>
-/** `wrote`: something reached the disk, which says that writing is possible. `commitMs`: what the disk took for it. */
-export type BatchResult = Readonly<{ answers: readonly CallAnswer[]; wrote: boolean; commitMs: number }>
+/**
+ * `wrote`: something reached the disk, which says that writing is possible. `commitMs`: what the disk took for it.
+ * `isShort`: the disk is full, new events are refused and the rest is written from the reserve.
+ */
+export type BatchResult = Readonly<{
+  answers: readonly CallAnswer[]
+  wrote: boolean
+  commitMs: number
+  isShort: boolean
+}>
 export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: FailureMessage }>
 
 // ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,7 +111,7 @@ export const arrivalAt = {
   deliveries: 15,
 } as const
 export const cellsPerDelivery = 5
-/** '10' : two deliveries, the first was claimed. A duplicate is the first event's id and its deliveries. */
+/** '102' : three deliveries, the first was claimed, the last ended at once. A duplicate is the first event's id and its deliveries. */
 export type ItemRow = string | readonly [eventId: string, deliveries: number]
 
 export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOffset: number): ArrivalRow {
@@ -124,11 +142,19 @@ export function unpackAppended(answer: Calls['append']['answer'], arrivals: read
   return { kind: 'kept', items: answer.map((item, index) => unpackItem(item, arrivals[index]?.event.id ?? '')) }
 }
 
+const none: readonly number[] = []
+
 function unpackItem(item: ItemRow, eventId: string): AppendedItem {
-  if (typeof item !== 'string') return { eventId: item[0], deliveries: item[1], duplicate: true, claimed: [] }
+  if (typeof item !== 'string')
+    return { eventId: item[0], deliveries: item[1], duplicate: true, claimed: [], ended: none }
   const claimed: boolean[] = []
-  for (let i = 0; i < item.length; i++) claimed.push(item.charCodeAt(i) === 0x31)
-  return { eventId, deliveries: item.length, duplicate: false, claimed }
+  let ended: readonly number[] = none
+  for (let i = 0; i < item.length; i++) {
+    const code = item.charCodeAt(i)
+    claimed.push(code === 0x31)
+    if (code === 0x32) ended = [...ended, i]
+  }
+  return { eventId, deliveries: item.length, duplicate: false, claimed, ended }
 }
 
 // ── commit ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,10 +170,13 @@ export const changeAt = {
   version: 4,
   status: 5,
   dueAt: 6,
+  replayedAt: 12,
   settledAt: 13,
+  reason: 14,
   attempt: 16,
 } as const
-export type ResultRow = 'stale' | 'applied' | 'released' | Claim
+/** A claim has its body: none is claimed here that is large. */
+export type ResultRow = 'stale' | 'applied' | 'released' | LightClaim
 
 export function packChange({ to, attempt, claimNext, ran = false, follows = false }: Change): ChangeRow {
   const [dueAt, settledAt, reason] = statusCells(to)
@@ -186,5 +215,5 @@ export function unpackResult(result: ResultRow): ChangeResult {
     case 'released':
       return { kind: 'applied', next: null, released: true }
   }
-  return { kind: 'applied', next: result, released: false }
+  return { kind: 'applied', next: result as Claim, released: false }
 }

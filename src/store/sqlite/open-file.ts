@@ -15,9 +15,9 @@ import { PosthornError } from '../../core/errors.ts'
 import { busyTimeoutDefaultMs, openWriter } from './connection.ts'
 import { storageFailure } from './failures.ts'
 import { type MigrationReport, migrate } from './migrations.ts'
-import { becomeOwner } from './owner.ts'
+import { becomeOwner, type Owner, refuseWhileOpen } from './owner.ts'
 
-export type OpenFile = Readonly<{ db: DatabaseSync; report: MigrationReport; close(): void }>
+export type OpenFile = Readonly<{ db: DatabaseSync; report: MigrationReport; owner: Owner; close(): void }>
 
 /** The file itself: two names of one file must not have two owners. */
 export function realFile(path: string): string {
@@ -44,12 +44,16 @@ export function openFile(file: string, busyTimeoutMs: number): OpenFile {
   const owner = becomeOwner(file)
   let db: DatabaseSync | null = null
   try {
-    if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) inspectFile(file)
+    if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+      inspectFile(file)
+      if (owner.isFirst) refuseWhileOpen(file)
+    }
     // Payloads are nobody else's business. SQLite gives its log the rights of the file.
     closeSync(openSync(file, 'a', 0o600))
     db = openWriter(file, busyTimeoutMs)
     const report = migrate(db, file, { dryRun: false })
-    return { db, report, close: closeBoth(db, owner) }
+    rememberName(db, file)
+    return { db, report, owner, close: closeBoth(db, owner) }
   } catch (error) {
     db?.close()
     owner.release()
@@ -72,13 +76,39 @@ export function inspectFile(file: string): MigrationReport {
 function inspectAs(file: string, { readOnly }: { readOnly: boolean }): MigrationReport {
   const db = new DatabaseSync(file, { readOnly, timeout: busyTimeoutDefaultMs })
   try {
-    return migrate(db, file, { dryRun: true })
+    const report = migrate(db, file, { dryRun: true })
+    if (report.from > 0) refuseHardLink(db, file)
+    return report
   } finally {
     db.close()
   }
 }
 
-function closeBoth(db: DatabaseSync, owner: { release(): void }): () => void {
+/**
+ * SQLite keeps its log beside the name by which a file was opened. Under another name, what was acknowledged and is
+ * still in the log would be missing, and two owners would not see each other's locks.
+ */
+function refuseHardLink(db: DatabaseSync, file: string): void {
+  const known = db.prepare(`SELECT CAST(value AS TEXT) AS name FROM settings WHERE name = 'file'`).get()?.name
+  if (known === undefined || known === file || statSync(file).nlink === 1) return
+  throw new PosthornError(
+    'store_locked',
+    `${file} is a hard link of ${known}: open it by that name, or delete the other names. To copy a database use posthorn backup.`,
+  )
+}
+
+function rememberName(db: DatabaseSync, file: string): void {
+  const { changes } = db
+    .prepare(
+      `INSERT INTO settings (name, value) VALUES ('file', CAST(? AS BLOB))
+       ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value <> excluded.value`,
+    )
+    .run(file)
+  // Who opens another name does not see the log.
+  if (Number(changes) > 0) db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+}
+
+function closeBoth(db: DatabaseSync, owner: Owner): () => void {
   return () => {
     db.close()
     owner.release()

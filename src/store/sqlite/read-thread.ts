@@ -6,6 +6,8 @@ import type { ReadAnswer, ReaderData, ReadMessage } from './reader.ts'
 type Waiting = Readonly<{ resolve: (value: unknown) => void; reject: (error: Error) => void }>
 
 const readsWaitingMax = 1_000
+/** Reads that the thread is given at once. Their answers are in memory until the event loop takes them. */
+const readsSentMax = 16
 
 const restartMs = 1_000
 
@@ -16,6 +18,8 @@ type ReadTable = Readonly<Record<string, { request: unknown; answer: unknown }>>
 export class ReadThread<Reads extends ReadTable> {
   readonly #data: ReaderData
   readonly #waiting = new Map<number, Waiting>()
+  /** Of those that wait, the ones that the thread has not been given yet. */
+  #unsent: ReadMessage[] = []
   #worker: Worker | null = null
   #lastId = 0
   #closed = false
@@ -31,12 +35,11 @@ export class ReadThread<Reads extends ReadTable> {
     if (this.#waiting.size >= readsWaitingMax) {
       return Promise.reject(new PosthornError('store_unavailable', 'Too many reads wait for the database; try again.'))
     }
-    this.#worker ??= this.#start()
-    const worker = this.#worker
     const id = ++this.#lastId
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve: (value) => resolve(value as Reads[Name]['answer']), reject })
-      worker.postMessage({ id, name, request } satisfies ReadMessage)
+      this.#unsent.push({ id, name, request })
+      this.#send()
     })
   }
 
@@ -47,11 +50,24 @@ export class ReadThread<Reads extends ReadTable> {
    */
   async close(): Promise<void> {
     this.#closed = true
-    for (const waiting of this.#waiting.values()) waiting.reject(closed())
-    this.#waiting.clear()
+    this.#rejectAll(closed())
     const worker = this.#worker
     this.#worker = null
     await worker?.terminate()
+  }
+
+  #send(): void {
+    while (this.#unsent.length > 0 && this.#waiting.size - this.#unsent.length < readsSentMax) {
+      this.#worker ??= this.#start()
+      this.#worker.postMessage(this.#unsent.shift())
+    }
+  }
+
+  /** All that wait get this, whether the thread had them or not. */
+  #rejectAll(failure: PosthornError): void {
+    for (const waiting of this.#waiting.values()) waiting.reject(failure)
+    this.#waiting.clear()
+    this.#unsent = []
   }
 
   #restart(): void {
@@ -65,6 +81,7 @@ export class ReadThread<Reads extends ReadTable> {
       this.#waiting.delete(answer.id)
       if ('failure' in answer) waiting?.reject(fromMessage(answer.failure))
       else waiting?.resolve(answer.value)
+      this.#send()
     })
     let cause: unknown = null
     worker.on('error', (error) => {
@@ -75,8 +92,7 @@ export class ReadThread<Reads extends ReadTable> {
       const failure =
         storageFailure(cause) ??
         new PosthornError('store_unavailable', 'The database could not be read; try again.', { cause })
-      for (const waiting of this.#waiting.values()) waiting.reject(failure)
-      this.#waiting.clear()
+      this.#rejectAll(failure)
       if (!this.#closed && this.#data.movesLog) setTimeout(() => this.#restart(), restartMs).unref()
     })
     worker.unref()

@@ -54,6 +54,7 @@ function serve(
     listDeliveries: (query) => reader.listDeliveries(query),
     getReplay: (id) => reader.getReplay(id),
     listReplays: (query) => reader.listReplays(query),
+    deadLettersSince: (at) => reader.deadLettersSince(at),
     ahead: (request) => reader.ahead(request),
     countDeliveries: (request) => long.countDeliveries(request),
     groupDeadLetters: (request) => long.groupDeadLetters(request),

@@ -4,19 +4,25 @@ import type { Event } from '../../core/event.ts'
 import { numberOf } from '../../core/id.ts'
 import type { Replay } from '../../core/replay.ts'
 import type { ReplayQuery } from '../replay-store.ts'
-import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page, Upcoming } from '../store.ts'
+import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page } from '../store.ts'
+import type { DeadLetterCount } from '../upkeep-store.ts'
+import type { LightUpcoming } from './bodies.ts'
+import { readDeadLettersSince } from './dead-letter-hours.ts'
 import { all, type Condition, type Matching, matching, matchingEvents, newestKeys } from './matching.ts'
 import { replayColumns, toReplay } from './replay-rows.ts'
 import {
   attemptColumns,
+  bytesOf,
   type Cell,
   deliveryCells,
   deliveryColumns,
   eventColumns,
+  lightEventColumns,
   toAttempt,
   toDelivery,
   toEvent,
   toHeaders,
+  toLightEvent,
   toRequest,
 } from './rows.ts'
 import { Statements } from './statements.ts'
@@ -30,7 +36,8 @@ export type Reads = {
   listDeliveries: { request: DeliveryQuery; answer: Page<DeliveryRecord> }
   getReplay: { request: string; answer: Replay | null }
   listReplays: { request: ReplayQuery; answer: Page<Replay> }
-  ahead: { request: AheadRequest; answer: readonly Upcoming[] }
+  deadLettersSince: { request: number; answer: readonly DeadLetterCount[] }
+  ahead: { request: AheadRequest; answer: readonly LightUpcoming[] }
 }
 
 const attemptsMax = 500
@@ -46,7 +53,7 @@ const summarySql = `
     (SELECT count(*) FROM deliveries d WHERE d.event_no = e.no) FROM events e WHERE e.no = ?`
 
 const aheadSql = `
-  SELECT ${deliveryColumns}, ${eventColumns} FROM deliveries d INDEXED BY deliveries_lane
+  SELECT ${deliveryColumns}, ${lightEventColumns} FROM deliveries d INDEXED BY deliveries_lane
   JOIN events e ON e.no = d.event_no
   WHERE d.endpoint_no = (SELECT no FROM endpoints WHERE id = ?) AND d.lane = ? AND d.lane IS NOT NULL
     AND d.status IN ('pending', 'processing')
@@ -94,6 +101,10 @@ export class Reader {
     )
   }
 
+  deadLettersSince(at: number): readonly DeadLetterCount[] {
+    return readDeadLettersSince(this.#statements, at)
+  }
+
   getReplay(id: string): Replay | null {
     const row = this.#statements.row(`SELECT ${replayColumns} FROM replays WHERE id = ?`, [id])
     return row === undefined ? null : toReplay(row)
@@ -103,19 +114,20 @@ export class Reader {
     const where: Condition[] = []
     if (query.tenant !== undefined) where.push(['tenant = ?', query.tenant])
     if (query.status !== undefined) where.push(['status = ?', query.status])
+    if (query.waiting === true) where.push(['requeued > delivered + failed_again'])
     return this.#page(`SELECT ${replayColumns}, no FROM replays`, 'no', where, query, toReplay)
   }
 
-  ahead({ endpointId, lane, after, limit, bytesMax }: AheadRequest): Upcoming[] {
-    const found: Upcoming[] = []
+  ahead({ endpointId, lane, after, limit, bytesMax }: AheadRequest): LightUpcoming[] {
+    const found: LightUpcoming[] = []
     let bytes = 0
     // Row by row, so that large bodies beyond the limit are never loaded.
     for (const row of this.#statements.walk(aheadSql, [endpointId, lane, numberOf('dlv', after), after, limit])) {
-      const event = toEvent(row, deliveryCells)
+      const event = toLightEvent(row, deliveryCells)
       const delivery = toDelivery(row, 0, { eventId: event.id, endpointId })
-      bytes += event.body.length
+      bytes += bytesOf(event)
       // In hand: then it is the head, and the delivery that was asked for has ended.
-      if (delivery.status !== 'pending' || (found.length > 0 && bytes > bytesMax)) break
+      if (delivery.status !== 'pending' || bytes > bytesMax) break
       found.push({ delivery, event })
     }
     return found

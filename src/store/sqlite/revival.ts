@@ -2,12 +2,13 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Delivery, Pending, Settled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
 import { ended, expired, replayed } from '../../core/lifecycle.ts'
-import type { EndedDelivery } from '../replay-store.ts'
+import type { CancelledDelivery } from '../replay-store.ts'
 import { laneTailSql } from './append.ts'
 import type { Commit } from './commit.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Found } from './long-reads.ts'
 import { packChange } from './messages.ts'
+import type { ReplayOutcomes } from './replay-outcomes.ts'
 import { type Cell, deliveryCells, deliveryColumns, toDelivery } from './rows.ts'
 
 /** As it was before. */
@@ -19,6 +20,7 @@ const noAttempt = { attempt: null, claimNext: null }
 export class Revival {
   readonly #endpoints: EndpointTable
   readonly #commit: Commit
+  readonly #outcomes: ReplayOutcomes
   readonly #read: StatementSync
   readonly #dueAt: StatementSync
   readonly #insert: StatementSync
@@ -26,9 +28,10 @@ export class Revival {
   readonly #deleteAttempts: StatementSync
   readonly #deleteDead: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable, commit: Commit) {
+  constructor(db: DatabaseSync, endpoints: EndpointTable, commit: Commit, outcomes: ReplayOutcomes) {
     this.#endpoints = endpoints
     this.#commit = commit
+    this.#outcomes = outcomes
     this.#read = db.prepare(`
       SELECT ${deliveryColumns}, e.id, d.endpoint_no, e.tenant, e.type
       FROM deliveries d JOIN events e ON e.no = d.event_no WHERE d.no = ?`)
@@ -36,8 +39,9 @@ export class Revival {
     this.#dueAt = db.prepare('SELECT due_at FROM deliveries WHERE no = ?')
     this.#insert = db.prepare(`
       INSERT INTO deliveries
-        (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8)`)
+        (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at,
+          replay_no)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8, ?9)`)
     this.#laneTail = db.prepare(laneTailSql)
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDead = db.prepare(`
@@ -45,14 +49,18 @@ export class Revival {
       WHERE no = ? AND version = ? AND settled_at <= ? AND status IN ('failed', 'dead_letter')`)
   }
 
-  /** Brings a settled delivery back. What belongs to a removed endpoint stays: it would wait for nobody. */
-  again(no: number, now: number): Readonly<{ endpointId: string; became: 'due' | 'behind' | 'removed' }> {
+  /** Requeues a settled delivery for a replay. What belongs to a removed endpoint stays: it would wait for nobody. */
+  again(
+    no: number,
+    { now, replayNo }: { now: number; replayNo: number },
+  ): Readonly<{ endpointId: string; became: 'due' | 'behind' | 'skipped' }> {
     const { delivery } = this.#find(no)
     const { endpointId, lane } = delivery
-    if (this.#endpoints.find(endpointId).removed) return { endpointId, became: 'removed' }
-    if (delivery.status === 'pending' || delivery.status === 'processing') return { endpointId, became: 'behind' }
+    if (this.#endpoints.find(endpointId).removed) return { endpointId, became: 'skipped' }
+    if (delivery.status === 'pending' || delivery.status === 'processing') return { endpointId, became: 'skipped' }
     const to = replayed(delivery, now)
     this.#commit.run([packChange({ to, ...noAttempt })])
+    this.#outcomes.link(no, replayNo)
     const isBehind = lane !== null && this.#dueAt.get(no)?.due_at === null
     return { endpointId, became: isBehind ? 'behind' : 'due' }
   }
@@ -63,7 +71,7 @@ export class Revival {
   }
 
   /** Ends those that are still pending. One by one: the end of a head changes the next in its lane, which may be among them. */
-  cancel(deliveryIds: readonly string[], now: number): readonly EndedDelivery[] {
+  cancel(deliveryIds: readonly string[], now: number): readonly CancelledDelivery[] {
     return deliveryIds.flatMap((id) => {
       const no = numberOf('dlv', id)
       const end = no === null ? null : this.#end(no, (delivery) => ended(delivery, 'cancelled', now))
@@ -84,11 +92,12 @@ export class Revival {
     lane: string | null
     receivedAt: number
     now: number
+    replayNo: number
   }): boolean {
-    const { id, eventNo, endpointNo, lane, receivedAt, now } = given
+    const { id, eventNo, endpointNo, lane, receivedAt, now, replayNo } = given
     const no = numberOf('dlv', id)
     const behind = lane !== null && this.#laneTail.get(endpointNo, lane) !== undefined
-    this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now)
+    this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now, replayNo)
     if (lane !== null) this.#commit.toTail(no, endpointNo, lane)
     return !behind
   }

@@ -2,15 +2,32 @@ import type { Attempt } from '../../core/attempt.ts'
 import type { Delivery, DeliveryFacts, DeliveryStatus, Processing } from '../../core/delivery.ts'
 import type { Event } from '../../core/event.ts'
 import type { OutcomeKind, Reason } from '../../core/outcome.ts'
+import { largeBytesMin } from '../store.ts'
 
 /** A value as SQLite gives and takes it. */
 export type Cell = string | number | null | Uint8Array
 
-export const eventColumns =
-  'e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.data_offset, e.request, e.body'
+const headColumns = 'e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.data_offset, e.request'
+export const eventColumns = `${headColumns}, e.body`
 export const eventCells = 10
 
+/** For work: of a large body only the length is read. */
+export const lightEventColumns = `${headColumns},
+  CASE WHEN length(e.body) < ${largeBytesMin} THEN e.body ELSE length(e.body) END`
+
+/** An event without its body if that is a large one: then `body` is its length. */
+export type LightEvent = Readonly<Omit<Event, 'body'> & { body: Uint8Array | number }>
+
+export function bytesOf({ body }: LightEvent): number {
+  return typeof body === 'number' ? body : body.length
+}
+
 export function toEvent(row: readonly Cell[], at: number): Event {
+  return toLightEvent(row, at) as Event
+}
+
+/** Of a row that was read with `lightEventColumns`. */
+export function toLightEvent(row: readonly Cell[], at: number): LightEvent {
   return {
     id: row[at] as string,
     tenant: row[at + 1] as string,
@@ -21,7 +38,7 @@ export function toEvent(row: readonly Cell[], at: number): Event {
     headers: toHeaders(row[at + 6] as string | null),
     dataOffset: row[at + 7] as number | null,
     request: toRequest(row[at + 8] as Uint8Array | null),
-    body: row[at + 9] as Uint8Array,
+    body: row[at + 9] as Uint8Array | number,
   }
 }
 

@@ -7,7 +7,7 @@ import type { Event } from '../../core/event.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
-import type { DeadLetterGroup, EndedDelivery, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
+import type { CancelledDelivery, DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   AheadRequest,
   Appended,
@@ -15,11 +15,13 @@ import type {
   Backlog,
   Change,
   ChangeResult,
+  Claim,
   ClaimAnswer,
   ClaimRequest,
   Condition,
   DeliveryQuery,
   DeliveryRecord,
+  EndPendingRequest,
   EventQuery,
   EventSummary,
   LeaseRenewal,
@@ -31,6 +33,8 @@ import type {
   WrittenBatch,
 } from '../store.ts'
 import type {
+  DeadLetterCount,
+  EndedDelivery,
   Expired,
   ExpireRequest,
   Pruned,
@@ -39,6 +43,7 @@ import type {
   PruneRequest,
   StoreStats,
 } from '../upkeep-store.ts'
+import { Bodies } from './bodies.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { makeFolder } from './folder.ts'
 import type { LongReads } from './long-reads.ts'
@@ -80,16 +85,19 @@ class SqliteStore implements Store {
   readonly #reader: ReadThread<Reads>
   /** For what may look at everything: a page or a single read never waits behind it. */
   readonly #longReader: ReadThread<LongReads>
+  readonly #bodies: Bodies
   #closing: Promise<void> | null = null
 
   constructor(file: string, writer: WriteThread) {
     this.#writer = writer
+    this.#bodies = new Bodies((eventId) => writer.call('body', eventId))
     this.#reader = new ReadThread({ file, movesLog: true })
     this.#longReader = new ReadThread({ file, movesLog: false })
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
     const bodies = arrivals.map(({ event }) => event.body)
+    for (const { event } of arrivals) this.#bodies.note(event)
     const answer = await this.#writer.append(bodies, (offsets) => ({
       name: 'append',
       request: arrivals.map((arrival, index) => packArrival(arrival, offsets[index] ?? 0)),
@@ -97,8 +105,9 @@ class SqliteStore implements Store {
     return unpackAppended(answer, arrivals)
   }
 
-  claim(request: ClaimRequest): Promise<ClaimAnswer> {
-    return this.#writer.call('claim', request)
+  async claim(request: ClaimRequest): Promise<ClaimAnswer> {
+    const { claims, ...answer } = await this.#writer.call('claim', request)
+    return { ...answer, claims: await this.#bodies.fill<Claim>(claims) }
   }
 
   async commit(changes: readonly Change[]): Promise<readonly ChangeResult[]> {
@@ -106,8 +115,8 @@ class SqliteStore implements Store {
     return results.map(unpackResult)
   }
 
-  ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
-    return this.#reader.call('ahead', request)
+  async ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
+    return this.#bodies.fill<Upcoming>(await this.#reader.call('ahead', request))
   }
 
   async renew(leases: readonly LeaseRenewal[]): Promise<void> {
@@ -134,7 +143,7 @@ class SqliteStore implements Store {
     return this.#writer.call('listEndpoints', null)
   }
 
-  endPending(request: Parameters<Store['endPending']>[0]): Promise<number> {
+  endPending(request: EndPendingRequest): Promise<readonly EndedDelivery[]> {
     return this.#writer.call('endPending', request)
   }
 
@@ -233,7 +242,7 @@ class SqliteStore implements Store {
     return this.#longReader.call('findWaiting', { filter, before, limit })
   }
 
-  cancelWaiting(deliveryIds: readonly string[], now: number): Promise<readonly EndedDelivery[]> {
+  cancelWaiting(deliveryIds: readonly string[], now: number): Promise<readonly CancelledDelivery[]> {
     return this.#writer.call('cancelWaiting', { deliveryIds, now })
   }
 
@@ -287,6 +296,14 @@ class SqliteStore implements Store {
 
   stats(): Promise<StoreStats> {
     return this.#longReader.call('stats', null)
+  }
+
+  deadLettersSince(at: number): Promise<readonly DeadLetterCount[]> {
+    return this.#reader.call('deadLettersSince', at)
+  }
+
+  pruneDeadLetterCounts(before: number, limit: number): Promise<number> {
+    return this.#writer.call('pruneDeadLetterCounts', { before, limit })
   }
 
   pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys> {

@@ -9,10 +9,15 @@ export function readStats(statements: Statements, file: string): StoreStats {
     pending: pending as number,
     oldestAt: oldestAt as number,
   }))
+  const deadLettersAt = statements.rows(deadSql, []).map(([id, count]) => ({
+    endpointId: id as string,
+    count: count as number,
+  }))
   const [pageBytes, freePages] = statements.row(pagesSql, []) as [number, number]
   return {
     backlog,
-    deadLetters: (statements.row(deadSql, [])?.[0] ?? 0) as number,
+    deadLetters: deadLettersAt.reduce((sum, { count }) => sum + count, 0),
+    deadLettersAt,
     fileBytes: sizeOf(file),
     walBytes: sizeOf(`${file}-wal`),
     freeBytes: pageBytes * freePages,
@@ -22,7 +27,9 @@ export function readStats(statements: Statements, file: string): StoreStats {
 const backlogSql = `
   SELECT (SELECT id FROM endpoints WHERE no = endpoint_no), count(*), min(received_at)
   FROM deliveries INDEXED BY deliveries_pending WHERE status = 'pending' GROUP BY endpoint_no`
-const deadSql = `SELECT count(*) FROM deliveries INDEXED BY deliveries_dead WHERE status IN ('failed', 'dead_letter')`
+const deadSql = `
+  SELECT (SELECT id FROM endpoints WHERE no = endpoint_no), count(*)
+  FROM deliveries INDEXED BY deliveries_dead_of_endpoint WHERE status IN ('failed', 'dead_letter') GROUP BY endpoint_no`
 const pagesSql = 'SELECT page_size, freelist_count FROM pragma_page_size, pragma_freelist_count'
 
 function sizeOf(file: string): number {

@@ -1,10 +1,10 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { plausibleSince } from '../../core/clock.ts'
+import { type Correction, corrected, plausibleSince } from '../../core/clock.ts'
 import type { DeliveryStatus } from '../../core/delivery.ts'
 import { eventKeptUntil, keptUntil, type Retention } from '../../core/retention.ts'
 import type {
+  EndedDelivery,
   Expired,
-  ExpiredDelivery,
   ExpireRequest,
   Pruned,
   PrunedKeys,
@@ -18,6 +18,9 @@ type KeyRow = Readonly<{ scope: string; key: string; expires_at: number }>
 type EventRow = Readonly<{ no: number; received_at: number }>
 type DeliveryRow = Readonly<{ no: number; status: DeliveryStatus; received_at: number; settled_at: number | null }>
 type AgedRow = Readonly<{ no: number; received_at: number; replayed_at: number | null }>
+
+/** No idempotency key is known for longer. */
+const keyKeptMsMax = 31 * 86_400_000
 
 /** Lets nothing grow without bound; runs inside the batch's transaction, a piece at a time. */
 export class Upkeep {
@@ -55,15 +58,15 @@ export class Upkeep {
     this.#deleteKey = db.prepare('DELETE FROM idempotency_keys WHERE scope = ? AND key = ?')
   }
 
-  expire({ endpointId, bornBefore, now, limit, after }: ExpireRequest): Expired {
+  expire({ endpointId, bornBefore, now, limit, after, correction = null }: ExpireRequest): Expired {
     const { no: endpointNo } = this.#endpoints.find(endpointId)
     // In the order of receipt, so that what is young is never read. A row that is gone meanwhile: from the beginning.
     const since = after === null ? undefined : this.#receivedAt.get(after)
     const start = since === undefined ? [-1, -1] : [since.received_at as number, after]
     const rows = this.#aged.all(endpointNo, bornBefore, ...start, limit) as unknown as AgedRow[]
-    const deliveries: ExpiredDelivery[] = []
+    const deliveries: EndedDelivery[] = []
     for (const { no, received_at, replayed_at } of rows) {
-      const bornAt = Math.max(received_at, replayed_at ?? received_at)
+      const bornAt = Math.max(corrected(received_at, correction), corrected(replayed_at ?? received_at, correction))
       // What came while the clock was wrong has no age, unless it was brought back since.
       if (bornAt >= bornBefore || bornAt < plausibleSince) continue
       // One by one: the end of a head changes the next in its lane, which may be in this chunk too.
@@ -75,16 +78,17 @@ export class Upkeep {
     return { deliveries, after: rows.length < limit ? null : (rows.at(-1)?.no ?? null) }
   }
 
-  prune({ now, retention, limit, after }: PruneRequest): Pruned {
+  prune({ now, retention, limit, after, correction = null }: PruneRequest): Pruned {
     const events = this.#events.all(after ?? -1, limit) as unknown as EventRow[]
     let deliveries = 0
     let deleted = 0
     let youngestAt: number | null = null
     for (const event of events) {
-      youngestAt = Math.max(youngestAt ?? event.received_at, event.received_at)
-      const { gone, left } = this.#pruneDeliveries(event.no, now, retention)
+      const receivedAt = corrected(event.received_at, correction)
+      youngestAt = Math.max(youngestAt ?? receivedAt, receivedAt)
+      const { gone, left } = this.#pruneDeliveries(event.no, now, retention, correction)
       deliveries += gone
-      if (left > 0 || (gone === 0 && eventKeptUntil(event.received_at, retention) > now)) continue
+      if (left > 0 || (gone === 0 && eventKeptUntil(receivedAt, retention) > now)) continue
       this.#deleteEvent.run(event.no)
       deleted += 1
     }
@@ -92,9 +96,11 @@ export class Upkeep {
     return { deliveries, events: deleted, after: last, youngestAt }
   }
 
-  pruneKeys({ now, limit, after }: PruneKeysRequest): PrunedKeys {
+  pruneKeys({ now, limit, after, correction = null }: PruneKeysRequest): PrunedKeys {
+    // They end after they were taken in.
+    const ends = correction && { ...correction, to: correction.to + keyKeptMsMax }
     const rows = this.#keysAfter.all(after?.scope ?? '', after?.key ?? '', limit) as unknown as KeyRow[]
-    const ended = rows.filter(({ expires_at }) => expires_at <= now)
+    const ended = rows.filter(({ expires_at }) => corrected(expires_at, ends) <= now)
     for (const { scope, key } of ended) this.#deleteKey.run(scope, key)
     const last = rows.length < limit ? undefined : rows.at(-1)
     return { keys: ended.length, after: last === undefined ? null : { scope: last.scope, key: last.key } }
@@ -107,11 +113,18 @@ export class Upkeep {
     return free()
   }
 
-  #pruneDeliveries(eventNo: number, now: number, retention: Retention): { gone: number; left: number } {
+  #pruneDeliveries(
+    eventNo: number,
+    now: number,
+    retention: Retention,
+    correction: Correction | null,
+  ): { gone: number; left: number } {
     let gone = 0
     let left = 0
     for (const row of this.#deliveries.all(eventNo) as unknown as DeliveryRow[]) {
-      const { no, status, received_at: receivedAt, settled_at: settledAt } = row
+      const { no, status } = row
+      const receivedAt = corrected(row.received_at, correction)
+      const settledAt = row.settled_at === null ? null : corrected(row.settled_at, correction)
       const until = keptUntil({ status, receivedAt, settledAt }, retention)
       if (until === null || until > now) {
         left += 1

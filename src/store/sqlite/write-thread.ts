@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { PosthornError } from '../../core/errors.ts'
 import type { StoreHealth, WrittenBatch } from '../store.ts'
-import { fromMessage, isStorageCode } from './failures.ts'
+import { fromMessage, isStorageCode, shortOfSpace } from './failures.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
 import type { WriterData } from './writer.ts'
 
@@ -24,6 +24,7 @@ const callsPerBatchMax = 4_096
 const bytesPerBatchMax = 8 * 1024 * 1024
 const probeEveryMs = 500
 const healthy: StoreHealth = { writable: true, problem: null }
+const short: StoreHealth = { writable: false, problem: shortOfSpace.message }
 const noBodies: readonly Uint8Array[] = []
 
 /**
@@ -57,6 +58,7 @@ export class WriteThread {
         else if (answer.kind === 'failed_to_open') failure = fromMessage(answer.failure)
         else {
           opened = true
+          if (answer.isShort) this.#noteHealth(short)
           resolve(answer.lastNumber)
         }
       })
@@ -156,7 +158,7 @@ export class WriteThread {
     return all
   }
 
-  #settle({ answers, wrote, commitMs }: BatchResult): void {
+  #settle({ answers, wrote, commitMs, isShort }: BatchResult): void {
     const batch = this.#underway
     this.#underway = []
     if (wrote) this.#onBatch?.({ calls: batch.length, commitMs })
@@ -171,6 +173,7 @@ export class WriteThread {
     })
     // What only read says nothing about the disk: it succeeds on a full one too.
     if (problem !== null) this.#noteHealth({ writable: false, problem })
+    else if (isShort) this.#noteHealth(short)
     else if (wrote) this.#noteHealth(healthy)
     this.#flushSoon()
   }
@@ -183,8 +186,14 @@ export class WriteThread {
       this.#probe = null
     }
     if (health.writable || this.#probe !== null || this.#closed) return
+    let isProbing = false
     this.#probe = setInterval(() => {
-      if (this.#queue.length === 0 && this.#underway.length === 0) this.call('probe', null).catch(() => {})
+      if (isProbing) return
+      isProbing = true
+      const done = () => {
+        isProbing = false
+      }
+      this.call('probe', null).then(done, done)
     }, probeEveryMs)
     this.#probe.unref()
   }

@@ -5,13 +5,16 @@ import { createSecretBox, loadKey, loadOrCreateKey, type SecretBox } from '../se
 import { Append } from './append.ts'
 import { ClaimWork } from './claim.ts'
 import { Commit } from './commit.ts'
+import { DeadLetterHours } from './dead-letter-hours.ts'
 import { EndpointTable } from './endpoints.ts'
-import { isStorageCode, openingFailure, toMessage } from './failures.ts'
+import { isStorageCode, openingFailure, shortOfSpace, storageFailure, toMessage } from './failures.ts'
 import { FileWatch } from './file-watch.ts'
-import type { BatchAnswer, BatchMessage, BatchResult, Call, CallName, Calls } from './messages.ts'
+import type { BatchAnswer, BatchMessage, BatchResult, Call, CallAnswer, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
 import { Registry } from './registry.ts'
+import { ReplayOutcomes } from './replay-outcomes.ts'
 import { Replays } from './replays.ts'
+import { Reserve } from './reserve.ts'
 import { Revival } from './revival.ts'
 import { Upkeep } from './upkeep.ts'
 
@@ -20,7 +23,7 @@ export type WriterData = Readonly<{ file: string; key: Uint8Array | null; busyTi
 
 /** When the log has outgrown what the reader's checkpoints keep up with, the writer makes one itself. */
 const walBytesMax = 64 * 1024 * 1024
-const batchesPerWalCheck = 64
+const batchesPerLook = 64
 
 const { file, key, busyTimeoutMs } = workerData as WriterData
 const port = parentPort
@@ -28,6 +31,7 @@ if (port === null) throw new Error('writer.ts runs as a worker thread')
 
 class Writer {
   readonly #file: OpenFile
+  readonly #reserve: Reserve
   readonly #db: DatabaseSync
   readonly #endpoints: EndpointTable
   readonly #served: Served
@@ -35,14 +39,15 @@ class Writer {
   #batches = 0
   #commitMs = 0
 
-  constructor(opened: OpenFile) {
+  constructor(opened: OpenFile, reserve: Reserve) {
     this.#file = opened
+    this.#reserve = reserve
     this.#db = opened.db
     this.#changes = this.#db.prepare('SELECT total_changes() AS count')
     const box = openBox(this.#db)
     this.#endpoints = new EndpointTable(this.#db, box)
     const claims = new ClaimWork(this.#db, this.#endpoints)
-    this.#served = serve(this.#db, this.#endpoints, claims, new Registry(this.#db, box))
+    this.#served = serve(this.#db, this.#endpoints, claims, new Registry(this.#db, box), reserve)
     claims.voidLeases()
   }
 
@@ -55,33 +60,64 @@ class Writer {
     return Number(row?.last ?? 0)
   }
 
-  runBatch({ calls, bodies }: BatchMessage): BatchResult {
+  get isShort(): boolean {
+    return this.#reserve.isSpent
+  }
+
+  runBatch(batch: BatchMessage): BatchResult {
+    if (this.isShort) return this.#runWithoutEvents(batch)
+    const result = this.#runTogether(batch)
+    return result.answers.every(isFull) && this.#reserve.spend() ? this.#runWithoutEvents(batch) : result
+  }
+
+  /** What is left of the disk is for outcomes, and for what makes room. */
+  #runWithoutEvents({ calls, bodies }: BatchMessage): BatchResult {
+    const others = calls.filter(({ name }) => name !== 'append')
+    const result = this.#runTogether({ calls: others, bodies })
+    const answers = result.answers.values()
+    const refused = { failure: shortOfSpace }
+    return {
+      ...result,
+      answers: calls.map(({ name }) => (name === 'append' ? refused : (answers.next().value ?? refused))),
+    }
+  }
+
+  #runTogether({ calls, bodies }: BatchMessage): BatchResult {
     const before = this.#changeCount()
     try {
       const answers = this.#inTransaction(() => calls.map((call) => ({ value: this.#run(call, bodies) })))
-      return { answers, wrote: this.#changeCount() > before, commitMs: this.#commitMs }
+      return { answers, wrote: this.#changeCount() > before, commitMs: this.#commitMs, isShort: this.isShort }
     } catch (error) {
       if (calls.some(changesCatalogue)) this.#endpoints.reload()
       const failure = { failure: toMessage(error) }
       if (calls.length === 1 || isStorageCode(failure.failure.code)) {
-        return { answers: calls.map(() => failure), wrote: false, commitMs: 0 }
+        return { answers: calls.map(() => failure), wrote: false, commitMs: 0, isShort: this.isShort }
       }
       // One call's defect must not cost the others of its batch: each gets a transaction of its own.
-      const alone = calls.map((call) => this.runBatch({ calls: [call], bodies }))
+      const alone = calls.map((call) => this.#runTogether({ calls: [call], bodies }))
       return {
         answers: alone.flatMap((result) => result.answers),
         wrote: alone.some((result) => result.wrote),
         commitMs: alone.reduce((sum, result) => sum + result.commitMs, 0),
+        isShort: this.isShort,
       }
     }
   }
 
-  keepLogShort(): void {
+  /** What need not be looked at after every batch: the owner's lock, and the length of the log. */
+  keepOrder(): void {
     this.#batches += 1
-    if (this.#batches % batchesPerWalCheck !== 0) return
+    // On a full disk the file becomes smaller, and the log is written anew from its beginning, by a checkpoint alone.
+    if (this.isShort) this.#moveLog(0)
+    if (this.#batches % batchesPerLook !== 0) return
+    this.#file.owner.keep()
+    this.#moveLog(walBytesMax)
+  }
+
+  #moveLog(fromBytes: number): void {
     try {
       const size = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0
-      if (size > walBytesMax) this.#db.exec('PRAGMA wal_checkpoint(PASSIVE)')
+      if (size > fromBytes) this.#db.exec('PRAGMA wal_checkpoint(PASSIVE)')
     } catch {
       // A full or failing disk shows in the next write; until then the log holds all that was kept.
     }
@@ -118,16 +154,25 @@ class Writer {
 type Served = { [Name in CallName]: (request: Calls[Name]['request'], bodies: ArrayBuffer) => unknown }
 
 /** Who serves which call; every one of them runs inside the batch's transaction. */
-function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, registry: Registry): Served {
-  const append = new Append(db, endpoints)
-  const commit = new Commit(db, endpoints, claims)
-  const revival = new Revival(db, endpoints, commit)
-  const replays = new Replays(db, endpoints, revival)
+function serve(
+  db: DatabaseSync,
+  endpoints: EndpointTable,
+  claims: ClaimWork,
+  registry: Registry,
+  reserve: Reserve,
+): Served {
+  const hours = new DeadLetterHours(db)
+  const outcomes = new ReplayOutcomes(db)
+  const append = new Append(db, endpoints, hours)
+  const commit = new Commit(db, endpoints, claims, { hours, outcomes })
+  const revival = new Revival(db, endpoints, commit, outcomes)
+  const replays = new Replays(db, endpoints, revival, outcomes)
   const upkeep = new Upkeep(db, endpoints, revival)
   return {
     append: (arrivals, bodies) => append.run(arrivals, bodies),
     commit: (changes) => commit.run(changes),
     claim: (request) => claims.run(request),
+    body: (eventId) => claims.body(eventId),
     renew: (leases) => claims.renew(leases),
     backlog: (now) => claims.backlog(now),
     pullBack: (request) => claims.pullBack(request),
@@ -155,14 +200,20 @@ function serve(db: DatabaseSync, endpoints: EndpointTable, claims: ClaimWork, re
     expire: (request) => upkeep.expire(request),
     prune: (request) => upkeep.prune(request),
     shrink: (pagesMax) => upkeep.shrink(pagesMax),
+    pruneDeadLetterCounts: (request) => hours.prune(request),
     pruneKeys: (request) => upkeep.pruneKeys(request),
-    probe: () => probe(db),
+    probe: () => probe(db, reserve),
   }
 }
 
 /** A real write, to see whether writes are possible again. */
-function probe(db: DatabaseSync): void {
+function probe(db: DatabaseSync, reserve: Reserve): void {
+  if (reserve.isSpent) reserve.fill()
   db.prepare(`INSERT OR REPLACE INTO settings (name, value) VALUES ('probe', randomblob(2000))`).run()
+}
+
+function isFull(answer: CallAnswer): boolean {
+  return 'failure' in answer && answer.failure.code === 'store_full'
 }
 
 function changesCatalogue({ name }: Call): boolean {
@@ -183,22 +234,46 @@ function openBox(db: DatabaseSync): SecretBox {
   return box
 }
 
-function openThisFile(): Writer {
+/** On a full disk there is something to deliver and to prune all the same: the reserve is for that. */
+function openThisFile(reserve: Reserve): Writer {
+  try {
+    const writer = openOnce(reserve)
+    reserve.fill()
+    return writer
+  } catch (error) {
+    if (storageFailure(error)?.code !== 'store_full' || !reserve.spend()) throw error
+    return openOnce(reserve)
+  }
+}
+
+function openOnce(reserve: Reserve): Writer {
   const opened = openFile(file, busyTimeoutMs)
   try {
-    return new Writer(opened)
+    return new Writer(opened, reserve)
   } catch (error) {
     opened.close()
     throw error
   }
 }
 
-function answer(message: BatchAnswer): void {
-  port?.postMessage(message)
+function answer(message: BatchAnswer, given: ArrayBuffer[] = []): void {
+  port?.postMessage(message, given)
+}
+
+/** Bodies that were read for the other side: they are handed over, not copied. */
+function givenAway({ calls }: BatchMessage, { answers }: BatchResult): ArrayBuffer[] {
+  const given: ArrayBuffer[] = []
+  calls.forEach(({ name }, index) => {
+    const answered = answers[index]
+    if (name !== 'body' || answered === undefined || !('value' in answered)) return
+    const { value } = answered as { value: Calls['body']['answer'] }
+    if (value !== null) given.push(value.buffer as ArrayBuffer)
+  })
+  return given
 }
 
 try {
-  const writer = openThisFile()
+  const writer = openThisFile(new Reserve(file))
   const watch = new FileWatch(file)
   port.on('message', (message: BatchMessage | 'close') => {
     if (message === 'close') {
@@ -209,10 +284,10 @@ try {
     const result = writer.runBatch(message)
     // Ends the thread, and with it the store: nobody gets an answer for what went nowhere.
     watch.check()
-    answer({ kind: 'done', ...result })
-    writer.keepLogShort()
+    answer({ kind: 'done', ...result }, givenAway(message, result))
+    writer.keepOrder()
   })
-  answer({ kind: 'ready', lastNumber: writer.lastNumber() })
+  answer({ kind: 'ready', lastNumber: writer.lastNumber(), isShort: writer.isShort })
 } catch (error) {
   answer({ kind: 'failed_to_open', failure: toMessage(openingFailure(error, file)) })
   port.close()

@@ -41,8 +41,12 @@ export class EventForHandler implements HandledEvent {
     return this.#data
   }
 
-  /** Bytes that are no JSON will not become any by being tried again. */
+  /** Bytes that are not JSON will not become any by being tried again. */
   #parsed(): unknown {
+    const encoding = this.headers['content-encoding']
+    if (encoding !== undefined) {
+      throw fatal(`The body of ${this.id} is encoded (${encoding}): decode event.body, event.data reads plain JSON.`)
+    }
     const { buffer, byteOffset, byteLength } = this.#bytes
     try {
       return JSON.parse(Buffer.from(buffer, byteOffset, byteLength).toString())

@@ -38,6 +38,9 @@ export function parseAllowPrivate(
     if (network === null) {
       return { problem: `${JSON.stringify(entry)} is neither an IP address nor a network like 10.0.0.0/8` }
     }
+    if (network.bits === 0 && network.address.kind() === 'ipv4' && entry.includes(':')) {
+      return { problem: `${JSON.stringify(entry)} means every IPv4 address; write 0.0.0.0/0 if you mean that` }
+    }
     networks.push(network)
   }
   return { networks }

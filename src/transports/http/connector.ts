@@ -2,9 +2,13 @@ import net from 'node:net'
 import tls from 'node:tls'
 import type { buildConnector } from 'undici'
 import { type Admission, portOf } from './admission.ts'
+import { notAllowed } from './resolver.ts'
 
 /** The guard said no. Everything else that can go wrong with a connection is Node's own error. */
 export class BlockedAddress extends Error {}
+
+/** Told where a host leads that is refused: for the operator alone. */
+export type OnBlocked = (host: string, detail: string) => void
 
 const connectTimeoutMs = 5_000
 /** How long one address is tried before the next, when a name has several. */
@@ -20,14 +24,16 @@ type Target = Readonly<{ secure: boolean; name: string; port: number; addresses:
  */
 export class Connector {
   readonly #admission: Admission
+  readonly #onBlocked: OnBlocked
   readonly #secureContext: tls.SecureContext
   readonly #sessions = openSessions()
   readonly #usedSocketErrors = new WeakSet<Error>()
   readonly #connecting = new Set<net.Socket>()
   #isClosed = false
 
-  constructor(admission: Admission, ca: string | undefined) {
+  constructor(admission: Admission, ca: string | undefined, onBlocked: OnBlocked) {
     this.#admission = admission
+    this.#onBlocked = onBlocked
     // One for all connections: reading the authorities anew for each would cost more than the handshake.
     this.#secureContext = tls.createSecureContext(
       ca === undefined ? {} : { ca: [...tls.getCACertificates('default'), ca] },
@@ -62,7 +68,7 @@ export class Connector {
     const secure = options.protocol === 'https:'
     const port = portOf(options.protocol, options.port)
     const vetted = await unlessAborted(this.#admission.vet(name, port), deadline)
-    if (vetted.kind === 'refused') throw new BlockedAddress(vetted.message)
+    if (vetted.kind === 'refused') throw this.#blocked(name, vetted.message, vetted.detail)
     if (vetted.kind === 'unknown') throw vetted.error
     if (this.#isClosed) throw closed()
     const socket = this.#open({ secure, name, port, addresses: vetted.addresses })
@@ -104,7 +110,12 @@ export class Connector {
   #checkPeer(socket: net.Socket, name: string, port: number): void {
     if (socket.remoteAddress === undefined) throw failure('ECONNRESET', 'the connection was closed at once')
     const refusal = this.#admission.refusalOf(name, port, socket.remoteAddress)
-    if (refusal !== null) throw new BlockedAddress(refusal)
+    if (refusal !== null) throw this.#blocked(name, net.isIP(name) === 0 ? notAllowed(name) : refusal, refusal)
+  }
+
+  #blocked(name: string, message: string, detail: string): BlockedAddress {
+    this.#onBlocked(name, detail)
+    return new BlockedAddress(message)
   }
 }
 

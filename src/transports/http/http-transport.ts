@@ -4,7 +4,7 @@ import type { Report } from '../../core/outcome.ts'
 import type { Parcel, Transport } from '../transport.ts'
 import { openAddressGuard } from './address-guard.ts'
 import { type Admission, openAdmission, portOf } from './admission.ts'
-import { Connector } from './connector.ts'
+import { Connector, type OnBlocked } from './connector.ts'
 import { Exchange, type Surroundings } from './exchange.ts'
 import { codeOf, reportFailure } from './failure.ts'
 import { type Gates, openGates } from './gates.ts'
@@ -23,6 +23,8 @@ export type HttpTransportSettings = Readonly<{
   responseBytesMax?: number
   /** Finds the addresses of a name; the machine's own way by default. */
   resolve?: Resolve
+  /** Told where a host leads that is refused. Whoever chose the host is not. */
+  onBlocked?: OnBlocked
   /** A certificate authority to trust besides the usual ones, as PEM. */
   ca?: string
 }>
@@ -68,7 +70,7 @@ export class HttpTransport implements Transport {
     const connectionsMax = settings.connectionsPerOriginMax ?? connectionsPerOriginMaxDefault
     this.#userAgent = settings.userAgent
     this.#admission = openAdmission(guard, settings.resolve ?? this.#dns.resolve, settings.allowOrigins ?? [])
-    this.#connector = new Connector(this.#admission, settings.ca)
+    this.#connector = new Connector(this.#admission, settings.ca, settings.onBlocked ?? (() => {}))
     this.#agent = openAgent(this.#connector, connectionsMax, 1)
     // No pipelining means no keep-alive: every request has a connection of its own.
     this.#freshAgent = openAgent(this.#connector, connectionsMax, 0)
@@ -102,12 +104,16 @@ export class HttpTransport implements Transport {
 
   onServing(): void {}
 
-  /** Why this address would be refused right now, in a sentence; null when it would not. No connection is made. */
-  async refusal(text: string): Promise<string | null> {
+  /**
+   * Why this address would be refused right now, in a sentence; null when it would not. No connection is made. Only an
+   * operator is told where a name leads.
+   */
+  async refusal(text: string, { isOperator } = { isOperator: false }): Promise<string | null> {
     const url = httpUrl(text)
     if (typeof url === 'string') return url
     const vetted = await this.#admission.vet(url.hostname, portOf(url.protocol, url.port))
-    return vetted.kind === 'refused' ? vetted.message : null
+    if (vetted.kind !== 'refused') return null
+    return isOperator ? vetted.detail : vetted.message
   }
 
   /** Waits for the tries under way, each of which has its deadline, then lets go of every connection. */

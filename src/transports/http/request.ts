@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici'
 import type { HttpEndpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
 import { headerProblem, isHeaderText } from '../../core/headers.ts'
+import { hopsHeader, hopsOf } from '../../core/hops.ts'
 import { parseSecret, signatureHeader } from '../../core/signature.ts'
 import { standardHmac } from '../../hmac.ts'
 import type { Parcel } from '../transport.ts'
@@ -69,6 +70,7 @@ export function requestOf(route: UsableRoute, parcel: Parcel): Request {
     )
   }
   headers.push('posthorn-delivery', parcel.deliveryId, 'posthorn-attempt', String(parcel.attempt))
+  headers.push(hopsHeader, String(hopsOf(event.headers) + 1))
   headers.push('posthorn-event-type', isHeaderText(event.type) ? event.type : encodeURIComponent(event.type))
   return { origin: route.origin, path: pathOf(route, event), method: 'POST', headers, body: event.body }
 }

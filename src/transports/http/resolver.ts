@@ -5,7 +5,8 @@ import type { Resolve } from './system-dns.ts'
 /** Where a host may be reached: only addresses that the guard lets through, or the reason why there are none. */
 export type Vetted =
   | Readonly<{ kind: 'addresses'; addresses: readonly string[] }>
-  | Readonly<{ kind: 'refused'; message: string }>
+  /** `message` is for whoever chose the host; `detail` names the address, and is for the operator. */
+  | Readonly<{ kind: 'refused'; message: string; detail: string }>
   | Readonly<{ kind: 'unknown'; error: Error }>
 
 export type Resolver = Readonly<{
@@ -64,7 +65,8 @@ export function openResolver(
       const name = nameOf(host)
       if (isIP(name) !== 0) return Promise.resolve(vetLiteral(guard, name))
       const refusal = metadataNames.has(name) ? guard.check(metadataAddress) : null
-      if (refusal !== null) return Promise.resolve({ kind: 'refused', message: `${name} is refused: ${refusal}` })
+      const detail = `${name} is refused: ${refusal}`
+      if (refusal !== null) return Promise.resolve({ kind: 'refused', message: notAllowed(name), detail })
       return ask(name)
     },
   }
@@ -77,14 +79,20 @@ function nameOf(host: string): string {
 
 function vetLiteral(guard: AddressGuard, address: string): Vetted {
   const message = guard.check(address)
-  return message === null ? { kind: 'addresses', addresses: [address] } : { kind: 'refused', message }
+  return message === null ? { kind: 'addresses', addresses: [address] } : { kind: 'refused', message, detail: message }
+}
+
+/** Where a name leads inside a network is nobody's business who only knows the name. */
+export function notAllowed(name: string): string {
+  return `${name} leads to an address that is not allowed here`
 }
 
 /** One closed address closes the name: who mixes a private address in wants us to pick it. */
 function vetAll(guard: AddressGuard, name: string, addresses: readonly string[]): Vetted {
   for (const address of addresses) {
     const refusal = guard.check(address)
-    if (refusal !== null) return { kind: 'refused', message: `${name} leads to a closed address: ${refusal}` }
+    const detail = `${name} leads to a closed address: ${refusal}`
+    if (refusal !== null) return { kind: 'refused', message: notAllowed(name), detail }
   }
   if (addresses.length > 0) return { kind: 'addresses', addresses: addresses.slice(0, addressesMax) }
   return { kind: 'unknown', error: Object.assign(new Error(`${name} was not found`), { code: 'ENOTFOUND' }) }

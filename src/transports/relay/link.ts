@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import type { LinkEnding, Relay, RelayLink } from '../../core/relay.ts'
-import type { Logger } from '../../log.ts'
 import { HubWork } from './hub-work.ts'
+import type { LinkLog } from './link-log.ts'
 import {
   type Ack,
   closeCodes,
@@ -20,7 +20,7 @@ import type { Timings } from './timings.ts'
 
 export type LinkParts = Readonly<{
   clock: Clock
-  log: Logger
+  log: LinkLog
   /** What the edge says it is. */
   software: string
   timings: Timings
@@ -56,8 +56,6 @@ export const endings = {
 
 /** Pongs and refusals are small, but whoever asks for many and reads none would fill the memory with them. */
 const unreadBytesMax = 1024 * 1024
-/** Answers that fit nothing are told of this seldom. */
-const strangeEveryMs = 60_000
 const notText = { kind: 'malformed', problem: 'a hub sends texts only' } as const
 
 /** One hub that is connected: its WebSocket, and what is between upgrade and end. */
@@ -75,7 +73,6 @@ export class Link {
   #roundTripMs: number | null = null
   #lastAckAt: number | null = null
   #strange = 0
-  #strangeToldAt = Number.NEGATIVE_INFINITY
 
   constructor(relay: Relay, ws: WebSocket, socket: Duplex, parts: LinkParts) {
     this.relay = relay
@@ -228,7 +225,7 @@ export class Link {
         this.#parts.onServing(this)
         break
       case 'error':
-        this.#parts.log.warn({ ...this.#ids(), code: message.code, error: message.message }, 'relay.error')
+        this.#parts.log.complaint(this.relay, 'relay.error', { code: message.code, error: message.message })
     }
   }
 
@@ -270,10 +267,7 @@ export class Link {
   /** Answered twice, too late or never asked: of no use, and no harm. */
   #noteStrange(kind: 'ack' | 'returned', deliveryId: string): void {
     this.#strange += 1
-    const now = this.#parts.clock.steady()
-    if (now - this.#strangeToldAt < strangeEveryMs) return
-    this.#strangeToldAt = now
-    this.#parts.log.warn({ ...this.#ids(), kind, deliveryId, count: this.#strange }, 'relay.answer_ignored')
+    this.#parts.log.complaint(this.relay, 'relay.answer_ignored', { kind, deliveryId, count: this.#strange })
   }
 
   #send(message: ToHub): void {
@@ -286,15 +280,10 @@ export class Link {
     const work = this.#work
     const outstanding = work?.outstanding ?? 0
     if (work !== null) {
-      this.#parts.log.info({ ...this.#ids(), why, outstanding, strange: this.#strange }, 'relay.disconnected')
+      this.#parts.log.change(this.relay, 'relay.disconnected', { why, outstanding, strange: this.#strange })
     }
     this.#work = null
     this.#parts.onDown(this, ending, why)
     work?.lose(why)
-  }
-
-  #ids() {
-    const { id: relayId, name, tenant } = this.relay
-    return { relayId, relay: name, tenant }
   }
 }

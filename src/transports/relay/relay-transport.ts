@@ -8,6 +8,7 @@ import type { RelayGate } from '../relay-gate.ts'
 import type { AheadTransport, Answer, Parcel } from '../transport.ts'
 import type { HubWork } from './hub-work.ts'
 import { endings, Link, type LinkParts } from './link.ts'
+import { LinkLog } from './link-log.ts'
 import { closeCodes, hubMessageBytesMax } from './protocol.ts'
 import { interrupted, type RelayParcel } from './relay-try.ts'
 import { type Timings, timings } from './timings.ts'
@@ -64,7 +65,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
     this.#parts = parts
     this.#timings = { ...timings, ...parts.timings }
     this.#linkParts = {
-      ...{ clock: parts.clock, log: parts.log, software: parts.software },
+      ...{ clock: parts.clock, log: new LinkLog(parts), software: parts.software },
       timings: this.#timings,
       versionMin: parts.versionMin ?? 1,
       onUp: (link) => this.#onUp(link),
@@ -112,9 +113,8 @@ export class RelayTransport implements AheadTransport, RelayGate {
     else older?.end(endings.replaced)
     this.#up.set(relay.id, link)
     this.#byName.set(fullRelayName(relay.tenant, relay.name), link)
-    const { id: relayId, name, tenant } = relay
     const { software, protocol } = link.facts ?? {}
-    this.#parts.log.info({ relayId, relay: name, tenant, software, protocol }, 'relay.connected')
+    this.#linkParts.log.change(relay, 'relay.connected', { software, protocol })
     this.#parts.onLink({ relay, connected: true, ending: null, why: null })
     this.#tellServing(relay)
   }

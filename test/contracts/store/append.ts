@@ -12,7 +12,7 @@ export function appendContract(promise: Promised): void {
     const appended = await store.append([arrival])
     assert.deepEqual(appended, {
       kind: 'kept',
-      items: [{ eventId: arrival.event.id, deliveries: 1, duplicate: false, claimed: [false] }],
+      items: [{ eventId: arrival.event.id, deliveries: 1, duplicate: false, claimed: [false], ended: [] }],
     })
     const again = await under.reopen()
     const kept = await again.getEvent(arrival.event.id)
@@ -49,7 +49,7 @@ export function appendContract(promise: Promised): void {
     const second = await again.append([anArrival(endpoint, { idempotency })])
     assert.deepEqual(second, {
       kind: 'kept',
-      items: [{ eventId: first.event.id, deliveries: 1, duplicate: true, claimed: [] }],
+      items: [{ eventId: first.event.id, deliveries: 1, duplicate: true, claimed: [], ended: [] }],
     })
     assert.equal((await again.listEvents({ limit: 10 })).items.length, 1)
   })
@@ -125,7 +125,9 @@ export function appendContract(promise: Promised): void {
     const endpoint = await withEndpoint(store)
     await store.removeEndpoint(endpoint.id)
     const arrival = anArrival(endpoint, { delivery: { leaseEndsAt: lease } })
-    await store.append([arrival])
+    const appended = await store.append([arrival])
+    assert.ok(appended.kind === 'kept')
+    assert.deepEqual([appended.items[0]?.claimed, appended.items[0]?.ended], [[false], [0]])
     const record = await store.getDelivery(arrival.deliveries[0]!.id)
     assert.ok(record?.delivery.status === 'failed')
     assert.equal(record.delivery.reason, 'endpoint_deleted')

@@ -16,9 +16,11 @@ export function catalogueContract(promise: Promised): void {
     const endpoint = await withEndpoint(store)
     const condition = {
       endpointId: endpoint.id,
-      breaker: { state: 'open', openedAt: t0, until: t0 + 9 } as const,
+      breaker: { state: 'open', failures: 5, openedAt: t0, until: t0 + 9 } as const,
       heldUntil: t0 + 5,
       failingSince: t0 - 5,
+      lastError: 'HTTP 503',
+      lastErrorAt: t0 - 1,
     }
     await store.putConditions([{ ...condition, breaker: closedBreaker }])
     await store.putConditions([condition])
@@ -35,12 +37,21 @@ export function catalogueContract(promise: Promised): void {
     await store.removeEndpoint(endpoint.id)
     assert.deepEqual(await store.listEndpoints(), [])
     const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, now: t0 + 1, limit: 4 }
+    const steps = [await store.endPending(request), await store.endPending(request), await store.endPending(request)]
     assert.deepEqual(
-      [await store.endPending(request), await store.endPending(request), await store.endPending(request)],
+      steps.map(({ length }) => length),
       [4, 2, 0],
     )
     const { items } = await store.listDeliveries({ statuses: ['failed'], endpointId: endpoint.id, limit: 10 })
     assert.equal(items.length, 6)
+    const facts = items.map(({ delivery, tenant, type }) => ({
+      deliveryId: delivery.id,
+      eventId: delivery.eventId,
+      tenant,
+      type,
+    }))
+    const byId = (a: { deliveryId: string }, b: { deliveryId: string }) => (a.deliveryId < b.deliveryId ? -1 : 1)
+    assert.deepEqual(steps.flat().toSorted(byId), facts.toSorted(byId))
   })
 
   promise('ends what lapsed in the hands of nobody, and leaves no date for another try', async (store) => {
@@ -50,8 +61,8 @@ export function catalogueContract(promise: Promised): void {
     await store.commit([{ to: retryAt(waiting.delivery, t0 + 9e9), attempt: null, claimNext: null }])
     await store.removeEndpoint(endpoint.id)
     const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, limit: 10 }
-    assert.equal(await store.endPending({ ...request, now: lease - 1 }), 1)
-    assert.equal(await store.endPending({ ...request, now: lease }), 1)
+    assert.equal((await store.endPending({ ...request, now: lease - 1 })).length, 1)
+    assert.equal((await store.endPending({ ...request, now: lease })).length, 1)
     for (const { delivery } of [waiting, lapsed]) {
       const record = await store.getDelivery(delivery.id)
       assert.equal(record?.delivery.status, 'failed')
@@ -64,13 +75,13 @@ export function catalogueContract(promise: Promised): void {
     await store.append(Array.from({ length: 10 }, () => anArrival(endpoint, { delivery: { lane: 'all' } })))
     await store.removeEndpoint(endpoint.id)
     const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, now: t0 + 1 }
-    assert.equal(await store.endPending({ ...request, limit: 4 }), 4)
+    assert.equal((await store.endPending({ ...request, limit: 4 })).length, 4)
     const again = await under.reopen()
     assert.deepEqual(
       (await again.backlog(t0 + 1)).map(({ endpointId }) => endpointId),
       [endpoint.id],
     )
-    assert.equal(await again.endPending({ ...request, limit: 100 }), 6)
+    assert.equal((await again.endPending({ ...request, limit: 100 })).length, 6)
     assert.deepEqual(await again.backlog(t0 + 1), [])
   })
 }

@@ -70,12 +70,12 @@ function aheadPromises(promise: Promised): void {
     assert.deepEqual(await ahead({ after: 'dlv_unknown' }), [])
   })
 
-  promise('reads no more than was asked for, but one if there is one', async (store) => {
+  promise('reads no more than was asked for', async (store) => {
     const { ids, ahead } = await aLane(store, 6, 1_000)
     assert.deepEqual(idsOf(await ahead({ limit: 2 })), ids.slice(1, 3))
     assert.deepEqual(idsOf(await ahead({ bytesMax: 3_000 })), ids.slice(1, 4))
     assert.deepEqual(idsOf(await ahead({ bytesMax: 2_999 })), ids.slice(1, 3))
-    assert.deepEqual(idsOf(await ahead({ bytesMax: 1 })), ids.slice(1, 2))
+    assert.deepEqual(idsOf(await ahead({ bytesMax: 999 })), [])
   })
 
   promise('reads nothing ahead that is in hand', async (store) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Attempt } from '../../../src/core/attempt.ts'
-import type { Claim } from '../../../src/store/store.ts'
-import { anArrival, delivered, retryAt, t0 } from '../../support/builders.ts'
+import { type Claim, largeBytesMin } from '../../../src/store/store.ts'
+import { anArrival, anId, delivered, retryAt, t0 } from '../../support/builders.ts'
 import { claimDue, lease, only, type Promised, withEndpoint } from './promises.ts'
 
 export function claimContract(promise: Promised): void {
@@ -31,12 +31,30 @@ export function claimContract(promise: Promised): void {
     assert.equal(new Set(claimed).size, 50)
   })
 
-  promise('respects the limits of count and bytes, but always gives one', async (store) => {
+  promise('respects the limits of count and bytes, and says what the first would need', async (store) => {
     const endpoint = await withEndpoint(store)
     await store.append(Array.from({ length: 5 }, () => anArrival(endpoint, { event: { body: new Uint8Array(1_000) } })))
-    assert.equal((await claimDue(store, endpoint, { bytesMax: 1 })).claims.length, 1)
-    assert.equal((await claimDue(store, endpoint, { bytesMax: 1_500 })).claims.length, 2)
+    const { claims, tooLarge, nextDueAt } = await claimDue(store, endpoint, { bytesMax: 999 })
+    assert.deepEqual([claims, tooLarge], [[], 1_000])
+    assert.ok(nextDueAt !== null && nextDueAt <= t0 + 1, 'it is still due')
+    const two = await claimDue(store, endpoint, { bytesMax: 2_999 })
+    assert.deepEqual([two.claims.length, two.tooLarge], [2, null])
     assert.equal((await claimDue(store, endpoint, { limit: 1 })).claims.length, 1)
+  })
+
+  promise('a large body is one object for all who claim it, whoever had it first', async (store, under) => {
+    const [a, b, c] = [await withEndpoint(store), await withEndpoint(store), await withEndpoint(store)]
+    const body = new Uint8Array(largeBytesMin).fill(7)
+    const arrival = anArrival(a, { event: { body } })
+    const others = [b, c].map((each) => ({ ...arrival.deliveries[0]!, id: anId('dlv'), endpointId: each.id }))
+    await store.append([{ ...arrival, deliveries: [...arrival.deliveries, ...others] }])
+    assert.equal(only((await claimDue(store, a)).claims).event.body, body, 'what was appended is in memory')
+    const again = await under.reopen()
+    const [second, third] = await Promise.all([claimDue(again, b), claimDue(again, c)])
+    assert.deepEqual(only(second.claims).event.body, body)
+    assert.equal(only(third.claims).event.body, only(second.claims).event.body)
+    const first = only((await claimDue(again, a)).claims)
+    assert.equal(first.event.body, only(second.claims).event.body)
   })
 
   promise('keeps endpoints apart', async (store) => {

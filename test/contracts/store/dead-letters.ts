@@ -119,6 +119,22 @@ export function deadLetterContract(promise: Promised): void {
     assert.equal(only((await claimDue(store, endpoint)).claims).delivery.id, ids[3])
   })
 
+  promise('keeps different statuses apart, in an incident too', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const codes = [400, 404, 422, 401, ...Array(500).fill(503), ...Array(10).fill(400)]
+    await store.append(codes.map(() => anArrival(endpoint)))
+    const errors = codes.map((code) => `HTTP ${code}`).values()
+    await endAll(store, endpoint, (claim) => ended(claim, { lastError: errors.next().value as string }))
+    const groups = await store.groupDeadLetters({}, 'error', 10)
+    assert.deepEqual(Object.fromEntries(groups.map(({ common, count }) => [common, count])), {
+      'HTTP 503': 500,
+      'HTTP 400': 11,
+      'HTTP 401': 1,
+      'HTTP 404': 1,
+      'HTTP 422': 1,
+    })
+  })
+
   promise('discards the oldest first, with their attempts, and nothing twice', async (store) => {
     const endpoint = await withEndpoint(store)
     const arrivals = Array.from({ length: 5 }, () => anArrival(endpoint))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
 import { replayed } from '../../../src/core/lifecycle.ts'
-import type { Claim, Store } from '../../../src/store/store.ts'
+import { type Claim, largeBytesMin, type Store } from '../../../src/store/store.ts'
 import { anArrival, delivered, retryAt, t0 } from '../../support/builders.ts'
 import { claimDue, endAll, lease, only, type Promised, withEndpoint } from './promises.ts'
 
@@ -52,6 +52,18 @@ export function laneContract(promise: Promised): void {
     const third = only((await claimDue(store, endpoint, { now: t0 + 1_000 })).claims)
     assert.equal(third.delivery.id, arrivals[2]!.deliveries[0]!.id)
     assert.deepEqual(only(await store.commit([delivered(third)])), { kind: 'applied', next: null, released: false })
+  })
+
+  promise('leaves a next one with a large body to a claim, which says what fits', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const body = new Uint8Array(largeBytesMin)
+    const arrivals = Array.from({ length: 2 }, () => anArrival(endpoint, { event: { body }, delivery: { lane } }))
+    await store.append(arrivals)
+    const first = only((await claimDue(store, endpoint)).claims)
+    const result = only(await store.commit([{ ...delivered(first), claimNext: lease }]))
+    assert.deepEqual(result, { kind: 'applied', next: null, released: true })
+    const next = only((await claimDue(store, endpoint, { now: t0 + 1_000 })).claims)
+    assert.equal(next.delivery.id, arrivals[1]!.deliveries[0]!.id)
   })
 
   promise('keeps the order over a restart', async (store, under) => {

@@ -40,8 +40,8 @@ export function recoveryContract(promise: Promised): void {
     const arrivals = [at(t0 - 5), at(t0), at(t0 + 5), at(t0 + 5, other)]
     await store.append(arrivals)
     for (const one of [endpoint, other]) await endAll(store, one)
-    const { matched, replayed } = await recover(store, endpoint, 'failed')
-    assert.deepEqual([matched, replayed], [2, 2])
+    const { matched, requeued } = await recover(store, endpoint, 'failed')
+    assert.deepEqual([matched, requeued], [2, 2])
     assert.deepEqual(await Promise.all(arrivals.map(({ deliveries }) => statusOf(store, deliveries[0]!.id))), [
       ...['failed', 'pending', 'pending', 'failed'],
     ])
@@ -54,8 +54,8 @@ export function recoveryContract(promise: Promised): void {
     await endAll(store, endpoint)
     await store.append([eventAlone({ receivedAt: t0 + 4 }), eventAlone({ receivedAt: t0 + 5 })])
     const until = t0 + 5
-    assert.equal((await recover(store, endpoint, 'failed', { until })).replayed, 1)
-    assert.equal((await recover(store, endpoint, 'missing', { until })).replayed, 1)
+    assert.equal((await recover(store, endpoint, 'failed', { until })).requeued, 1)
+    assert.equal((await recover(store, endpoint, 'missing', { until })).requeued, 1)
   })
 
   promise('`missing` makes deliveries of events that a new endpoint wants and never had', async (store) => {
@@ -73,8 +73,8 @@ export function recoveryContract(promise: Promised): void {
       eventAlone({ type: 'invoice.paid' }),
       eventAlone({ tenant: 'acme' }),
     ])
-    const { matched, replayed, failed } = await recover(store, fresh, 'missing')
-    assert.deepEqual([matched, replayed, failed], [3, 3, 0])
+    const { matched, requeued, skipped } = await recover(store, fresh, 'missing')
+    assert.deepEqual([matched, requeued, skipped], [3, 3, 0])
     await endAll(store, fresh, (claim) => ended(claim, { status: 'delivered' as never }))
     const { items } = await store.listDeliveries({ endpointId: fresh.id, limit: 10 })
     const made = items.filter(({ delivery }) => delivery.id !== had.deliveries[0]!.id).reverse()
@@ -110,8 +110,8 @@ export function recoveryContract(promise: Promised): void {
       await endAll(store, endpoint, (claim) => ended(claim, ends.next().value as object))
       const live = anArrival(endpoint, lane)
       await store.append([live])
-      const { matched, replayed } = await recover(store, endpoint, 'all')
-      assert.deepEqual([matched, replayed], [3, 3])
+      const { matched, requeued } = await recover(store, endpoint, 'all')
+      assert.deepEqual([matched, requeued], [3, 3])
       const order = await endAll(store, endpoint)
       assert.deepEqual(
         order.map(({ event }) => event.id),
@@ -120,7 +120,7 @@ export function recoveryContract(promise: Promised): void {
     },
   )
 
-  promise('when the endpoint is removed, what is left of its recovery has failed', async (store) => {
+  promise('when the endpoint is removed, what is left of its recovery is skipped', async (store) => {
     const endpoint = await withEndpoint(store)
     await store.append(Array.from({ length: 5 }, () => eventAlone()))
     const selection = { kind: 'recover', endpointId: endpoint.id, since: t0, only: 'missing' } as const
@@ -128,7 +128,7 @@ export function recoveryContract(promise: Promised): void {
     await store.stepReplay(stepOf(endpoint, id, 2))
     await store.removeEndpoint(endpoint.id)
     const { replay } = await store.stepReplay({ ...stepOf(endpoint, id, 2), recover: null })
-    assert.deepEqual([replay?.status, replay?.replayed, replay?.failed], ['finished', 2, 3])
+    assert.deepEqual([replay?.status, replay?.requeued, replay?.skipped], ['finished', 2, 3])
     assert.equal(await store.countSelection(selection, null), 0)
   })
 
@@ -141,10 +141,10 @@ export function recoveryContract(promise: Promised): void {
     const { id, matched } = await store.createReplay(aReplay(selection))
     assert.equal(matched, 1)
     const first = await store.stepReplay(stepOf(endpoint, id, 10))
-    assert.deepEqual([first.replay?.status, first.replay?.replayed], ['running', 0])
+    assert.deepEqual([first.replay?.status, first.replay?.requeued], ['running', 0])
     let replay = first.replay
     while (replay?.status === 'running') replay = (await store.stepReplay(stepOf(endpoint, id, 10))).replay
-    assert.equal(replay?.replayed, 1)
+    assert.equal(replay?.requeued, 1)
     assert.equal((await claimDue(store, endpoint, { now })).claims.length, 1)
   })
 }

@@ -37,7 +37,7 @@ export function replayContract(promise: Promised): void {
     const now = t0 + 100
     const step = { id: created.id, limit: 3, now, recover: null, newIds: [] }
     const first = await store.stepReplay(step)
-    assert.deepEqual(first.replay, { ...created, replayed: 3, updatedAt: now })
+    assert.deepEqual(first.replay, { ...created, requeued: 3, updatedAt: now })
     assert.deepEqual(first.endpointIds, [endpoint.id])
     assert.deepEqual(await Promise.all(ids.map((id) => statusOf(store, id))), [
       'pending',
@@ -52,7 +52,7 @@ export function replayContract(promise: Promised): void {
       [1, 0, now, 'HTTP 503'],
     )
     const end = await runToEnd(store, created.id)
-    assert.deepEqual(end, { ...created, status: 'finished', replayed: 5, updatedAt: now, endedAt: now })
+    assert.deepEqual(end, { ...created, status: 'finished', requeued: 5, updatedAt: now, endedAt: now })
     assert.deepEqual(await store.getReplay(created.id), end)
     assert.equal((await claimDue(store, endpoint, { now })).claims.length, 5)
   })
@@ -75,7 +75,7 @@ export function replayContract(promise: Promised): void {
     assert.equal(await matched({ statuses: ['delivered', 'dead_letter'] }), 2)
     assert.equal(await matched({ statuses: ['pending'] }), 0)
     const { id } = await store.createReplay(aReplay(deadLetters))
-    assert.equal((await runToEnd(store, id)).replayed, 1)
+    assert.equal((await runToEnd(store, id)).requeued, 1)
     assert.deepEqual(await Promise.all(idsOf(arrivals).map((one) => statusOf(store, one))), [
       ...['failed', 'failed', 'delivered', 'pending', 'pending'],
     ])
@@ -92,14 +92,14 @@ export function replayContract(promise: Promised): void {
     assert.equal(await store.countSelection({ kind: 'deliveries', filter: { tenant: 'other' } }, 'acme'), 0)
   })
 
-  promise('what belongs to a removed endpoint counts as failed and stays', async (store) => {
+  promise('what belongs to a removed endpoint is skipped and stays', async (store) => {
     const [kept, removed] = [await withEndpoint(store), await withEndpoint(store)]
     const [back] = await failed(store, kept, 1)
     const [left] = await failed(store, removed, 1)
     await store.removeEndpoint(removed.id)
     const { id } = await store.createReplay(aReplay(deadLetters))
-    const { replayed, failed: failures } = await runToEnd(store, id)
-    assert.deepEqual([replayed, failures], [1, 1])
+    const { requeued, skipped, status } = await runToEnd(store, id)
+    assert.deepEqual([requeued, skipped, status], [1, 1, 'finished'])
     assert.deepEqual([await statusOf(store, back!), await statusOf(store, left!)], ['pending', 'failed'])
   })
 
@@ -108,7 +108,7 @@ export function replayContract(promise: Promised): void {
     await failed(store, endpoint, 2)
     const { id } = await store.createReplay(aReplay(deadLetters))
     const later = await failed(store, endpoint, 3)
-    assert.equal((await runToEnd(store, id, 1)).replayed, 2)
+    assert.equal((await runToEnd(store, id, 1)).requeued, 2)
     assert.equal(await statusOf(store, later[0]!), 'failed')
   })
 
@@ -118,7 +118,7 @@ export function replayContract(promise: Promised): void {
     const { id } = await store.createReplay(aReplay(deadLetters))
     await store.stepReplay({ id, limit: 2, now: t0 + 100, recover: null, newIds: [] })
     assert.equal((await endAll(store, endpoint)).length, 2)
-    assert.equal((await runToEnd(store, id)).replayed, 3)
+    assert.equal((await runToEnd(store, id)).requeued, 3)
     assert.deepEqual(await Promise.all(ids.map((one) => statusOf(store, one))), ['failed', 'failed', 'pending'])
   })
 
@@ -132,10 +132,10 @@ export function replayContract(promise: Promised): void {
     assert.equal(await statusOf(store, ids[0]!), 'failed')
     assert.equal((await store.changeReplay(id, 'running', 'cancelled', t0 + 41))?.status, 'paused')
     assert.equal((await store.changeReplay(id, 'paused', 'running', t0 + 42))?.status, 'running')
-    assert.equal((await store.stepReplay(step)).replay?.replayed, 1)
+    assert.equal((await store.stepReplay(step)).replay?.requeued, 1)
     const cancelled = await store.changeReplay(id, 'running', 'cancelled', t0 + 60)
     assert.deepEqual([cancelled?.status, cancelled?.endedAt], ['cancelled', t0 + 60])
-    assert.equal((await store.stepReplay(step)).replay?.replayed, 1)
+    assert.equal((await store.stepReplay(step)).replay?.requeued, 1)
     assert.equal(await statusOf(store, ids[1]!), 'failed')
     assert.equal(await store.changeReplay('rpl_nonsense', 'running', 'paused', t0), null)
     assert.deepEqual(await store.stepReplay({ ...step, id: 'rpl_nonsense' }), { replay: null, endpointIds: [] })
@@ -212,7 +212,7 @@ export function replayContract(promise: Promised): void {
           }
         }
         const end = await runToEnd(store, id, limit, now + 1)
-        assert.deepEqual([end.replayed, end.failed], [meant.length, 0])
+        assert.deepEqual([end.requeued, end.skipped], [meant.length, 0])
         for (const [index, one] of ids.entries()) {
           const { delivery } = (await store.getDelivery(one))!
           assert.equal(delivery.replayedAt !== null, kinds[index] === 'dead', kinds[index] ?? '')

@@ -21,7 +21,7 @@ async function withSuspect(store: Store, under: StoreUnderTest) {
 }
 
 async function claimed(store: Store, endpoint: Endpoint, given: Partial<ClaimRequest> = {}): Promise<string[]> {
-  const { claims } = await claimDue(store, endpoint, { suspectsAlone: true, ...given })
+  const { claims } = await claimDue(store, endpoint, { aloneFrom: 1, ...given })
   return claims.map((claim) => claim.delivery.id)
 }
 
@@ -38,7 +38,21 @@ export function suspectContract(promise: Promised): void {
 
   promise('who does not ask for it gets them together', async (first, under) => {
     const { store, endpoint, ids } = await withSuspect(first, under)
-    assert.deepEqual(await claimed(store, endpoint, { suspectsAlone: false }), ids)
+    assert.deepEqual(await claimed(store, endpoint, { aloneFrom: null }), ids)
+  })
+
+  promise('one with fewer interruptions than are asked for is claimed with the others', async (first, under) => {
+    const { store, endpoint, ids } = await withSuspect(first, under)
+    assert.deepEqual(await claimed(store, endpoint, { aloneFrom: 2 }), ids)
+  })
+
+  promise('from so many on it is claimed alone, and those before and after it without it', async (first, under) => {
+    const { store: once, endpoint, ids } = await withSuspect(first, under)
+    await claimDue(once, endpoint, { from: { deliveryIds: [ids[1]!] } })
+    const store = await under.reopen()
+    assert.deepEqual(await claimed(store, endpoint, { aloneFrom: 2 }), [ids[0]])
+    assert.deepEqual(await claimed(store, endpoint, { aloneFrom: 2 }), [ids[1]])
+    assert.deepEqual(await claimed(store, endpoint, { aloneFrom: 2 }), [ids[2], ids[3]])
   })
 
   promise('one whose lease lapsed is claimed alone too, and before what is due', async (store) => {
@@ -80,7 +94,7 @@ export function suspectContract(promise: Promised): void {
     await store.append(arrivals)
     await claimDue(store, endpoint)
     const again = await under.reopen()
-    const head = only((await claimDue(again, endpoint, { suspectsAlone: true })).claims)
+    const head = only((await claimDue(again, endpoint, { aloneFrom: 1 })).claims)
     assert.equal(head.interruptions, 1)
     const result = only(await again.commit([{ ...delivered(head), claimNext: lease }]))
     assert.ok(result.kind === 'applied' && result.next !== null)

@@ -199,12 +199,13 @@ export function upkeepContract(promise: Promised): void {
       anArrival(b),
     ])
     await store.commit((await claimDue(store, b)).claims.map((claim) => ended(claim)))
-    const { backlog, deadLetters, fileBytes, freeBytes, walBytes } = await store.stats()
+    const { backlog, deadLetters, deadLettersAt, fileBytes, freeBytes, walBytes } = await store.stats()
     assert.deepEqual(backlog, [
       { endpointId: a.id, pending: 2, oldestAt: t0 + 2 },
       { endpointId: b.id, pending: 1, oldestAt: t0 },
     ])
     assert.equal(deadLetters, 1)
+    assert.deepEqual(deadLettersAt, [{ endpointId: b.id, count: 1 }])
     assert.ok(fileBytes + walBytes > 0 && freeBytes >= 0)
   })
 

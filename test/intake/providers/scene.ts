@@ -1,7 +1,7 @@
 // A source and requests to it, and what every provider must refuse.
 import assert from 'node:assert/strict'
 import type { Provider, Source } from '../../../src/core/source.ts'
-import { type InboundRequest, inboundRequest } from '../../../src/intake/inbound-request.ts'
+import { type InboundRequest, inboundHead, inboundRequest } from '../../../src/intake/inbound-request.ts'
 import { providerRules } from '../../../src/intake/providers/providers.ts'
 import type { Verification } from '../../../src/intake/providers/verification.ts'
 
@@ -34,16 +34,14 @@ export function aSource(provider: Provider, given: Partial<Source> = {}): Source
 type Headers = Readonly<Record<string, string>>
 
 export function aRequest(body: string | Buffer, headers: Headers, url = '/in/main'): InboundRequest {
-  return inboundRequest({
-    method: 'POST',
-    url,
-    headers: { host: 'hooks.example', ...headers },
-    body: Buffer.from(body),
-  })
+  const bytes = Buffer.from(body)
+  const all = { host: 'hooks.example', ...headers, 'content-length': String(bytes.length) }
+  return inboundRequest(inboundHead({ method: 'POST', url, headers: all }), bytes)
 }
 
 export function verified(source: Source, request: InboundRequest, at = now): Verification {
-  return providerRules[source.provider].verify(source, request, at)
+  const check = providerRules[source.provider].check(source, request, at)
+  return typeof check === 'function' ? check(request) : check
 }
 
 /** What became of it, in a word. */

@@ -82,6 +82,12 @@ describe('a form of Twilio', () => {
     assert.equal(verdict(source, aRequest('a'.repeat(300_000), headers)), 'malformed')
   })
 
+  test('is refused when it has more fields than anybody sends, however well it is signed', () => {
+    const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`f${i}`, 'x']))
+    assert.equal(verdict(source, signedForm(many(1_000))), 'event')
+    assert.equal(verdict(source, signedForm(many(1_001))), 'malformed')
+  })
+
   test('is accepted with an older secret until that expires', () => {
     knowsRotation(source, signedForm(fields))
   })

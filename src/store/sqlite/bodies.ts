@@ -1,0 +1,72 @@
+import type { Event } from '../../core/event.ts'
+import { type Claim, type ClaimAnswer, largeBytesMin, type Upcoming } from '../store.ts'
+import type { LightEvent } from './rows.ts'
+
+/** Work as it comes from the other threads. */
+export type Light<T extends { event: Event }> = Readonly<Omit<T, 'event'> & { event: LightEvent }>
+export type LightClaim = Light<Claim>
+export type LightClaimAnswer = Readonly<Omit<ClaimAnswer, 'claims'> & { claims: readonly LightClaim[] }>
+export type LightUpcoming = Light<Upcoming>
+
+const fetchesMax = 3
+/** When this many are noted, those that nobody holds any more are forgotten. */
+const notedMin = 256
+
+/** Large bodies. Each is in memory once, however many deliveries need it: whoever comes later shares it. */
+export class Bodies {
+  readonly #fetch: (eventId: string) => Promise<Uint8Array | null>
+  readonly #noted = new Map<string, WeakRef<Uint8Array>>()
+  readonly #coming = new Map<string, Promise<Uint8Array>>()
+  #tidyAt = notedMin
+
+  constructor(fetch: (eventId: string) => Promise<Uint8Array | null>) {
+    this.#fetch = fetch
+  }
+
+  /** It is in memory: what is claimed of it later need not be read. */
+  note({ id, body }: Event): void {
+    if (body.length >= largeBytesMin) this.#note(id, body)
+  }
+
+  /** Gives every event its body. */
+  async fill<T extends Claim | Upcoming>(items: readonly Light<T>[]): Promise<readonly T[]> {
+    for (const { event } of items) if (typeof event.body === 'number') return Promise.all(items.map(this.#filled<T>))
+    return items as unknown as readonly T[]
+  }
+
+  readonly #filled = async <T extends Claim | Upcoming>(item: Light<T>): Promise<T> => {
+    const { event } = item
+    if (typeof event.body !== 'number') return item as unknown as T
+    return { ...item, event: { ...event, body: await this.#bodyOf(event.id) } } as unknown as T
+  }
+
+  #bodyOf(eventId: string): Promise<Uint8Array> | Uint8Array {
+    const known = this.#noted.get(eventId)?.deref() ?? this.#coming.get(eventId)
+    if (known !== undefined) return known
+    const coming = this.#read(eventId).finally(() => this.#coming.delete(eventId))
+    this.#coming.set(eventId, coming)
+    return coming
+  }
+
+  /** What it is for is claimed already, and would be left to its lease: a database that is busy is asked again. */
+  async #read(eventId: string): Promise<Uint8Array> {
+    for (let fetches = 1; ; fetches++) {
+      try {
+        const body = await this.#fetch(eventId)
+        if (body === null) throw new Error(`the body of ${eventId} is gone`)
+        this.#note(eventId, body)
+        return body
+      } catch (error) {
+        if (fetches >= fetchesMax) throw error
+      }
+    }
+  }
+
+  #note(eventId: string, body: Uint8Array): void {
+    if (this.#noted.size >= this.#tidyAt) {
+      for (const [id, noted] of this.#noted) if (noted.deref() === undefined) this.#noted.delete(id)
+      this.#tidyAt = Math.max(notedMin, 2 * this.#noted.size)
+    }
+    this.#noted.set(eventId, new WeakRef(body))
+  }
+}
