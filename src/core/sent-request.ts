@@ -2,6 +2,7 @@ import type { Attempt } from './attempt.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { Event } from './event.ts'
 import { headerProblem, isHeaderText } from './headers.ts'
+import { hopsHeader, hopsOf } from './hops.ts'
 
 /** What the last attempt sent beside the body, as far as it is known: headers of the endpoint are those of now. */
 export type SentRequest = Readonly<{
@@ -58,6 +59,7 @@ function ownHeaders(event: Event, endpoint: Endpoint | null, deliveryId: string,
     ...((endpoint?.secrets.length ?? 0) > 0 && { 'webhook-signature': hiddenValue }),
     'posthorn-delivery': deliveryId,
     'posthorn-attempt': String(last.number),
+    [hopsHeader]: String(hopsOf(event.headers) + 1),
     'posthorn-event-type': isHeaderText(event.type) ? event.type : encodeURIComponent(event.type),
   }
 }

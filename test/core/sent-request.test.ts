@@ -20,6 +20,7 @@ test('the request of an attempt has the headers of event and endpoint, and ours'
     'webhook-signature': '•••',
     'posthorn-delivery': 'dlv_1',
     'posthorn-attempt': '3',
+    'posthorn-hops': '1',
     'posthorn-event-type': 'order.created',
   })
 })

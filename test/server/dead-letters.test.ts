@@ -96,7 +96,7 @@ describe('dead letters', () => {
     assert.equal(await matched({ type, statusClass: ['3xx', '5xx'] }), 0)
     const { json } = await post('/v1/replays', { filter: { key: type, statusClass: '4xx' } })
     assert.deepEqual(json.filter, { key: type, statusClass: ['4xx'] })
-    assert.equal((await ended(json.id)).replayed, 1)
+    assert.equal((await ended(json.id)).requeued, 1)
     assert.deepEqual((await post('/v1/dead-letters/discard', { filter: { type, key: 'none' } })).json, { discarded: 0 })
     assert.deepEqual((await post('/v1/dead-letters/discard', { filter: { type, event: id } })).json, { discarded: 0 })
     assert.equal((await get(`/v1/dead-letters?type=${type}`)).items.length, 2)

@@ -39,7 +39,8 @@ describe('a delivery', () => {
   test('tells what became of it, with its attempts', async () => {
     const { id, eventId } = await settled({ type: 'order.created', data: 1, key: 'k', tenant: 'default' })
     const shown = (await served.call('GET', `/v1/deliveries/${id}`)).json
-    const { receivedAt, lastAttemptAt, deliveredAt, attemptLog, ...rest } = shown
+    const { receivedAt, lastAttemptAt, deliveredAt, attemptLog, request, ...rest } = shown
+    assert.equal(request.headers['webhook-id'], eventId)
     assert.deepEqual(rest, {
       ...{ id, eventId, endpointId, type: 'order.created', tenant: 'default', key: 'k' },
       ...{ status: 'delivered', attempts: 1, retryAfter: null, lastError: null, reason: null },
