@@ -1,6 +1,6 @@
 // Outbound webhooks: a shop tells its customer about every order, signed, retried and in order per order.
 //
-//   npm start -- --allow-private 127.0.0.1/32         Posthorn; the customer is on this machine, so its address is opened
+//   npm start                                         Posthorn
 //   npm run example outbound-app                      the shop and its customer
 //   curl -X POST http://127.0.0.1:3000/orders -d '{"item":"horn","price":12.50}'
 //

@@ -39,7 +39,7 @@ Exit codes: 0 it worked · 1 it failed · 2 wrong usage or configuration
             3 the edge has shut this hub out for good (posthorn relay)
 
 Try:
-  posthorn start --allow-private 127.0.0.1/32
+  posthorn start
   posthorn sink --port 4900 --script 503x3,200
   posthorn endpoints create http://127.0.0.1:4900/ --types 'order.*'
   posthorn send order.created '{"id":1}' --wait`

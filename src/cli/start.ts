@@ -33,7 +33,7 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   const app = await openApp(config, { onFatal: () => process.exit(1), prepare })
   terminal.say(`Posthorn listens on ${app.url}`)
   if (config.allowPrivate.length === 0) {
-    terminal.say('endpoints on this machine are refused; to deliver to a sink here: --allow-private 127.0.0.1/32')
+    terminal.say('endpoints on private addresses and on this machine are refused; --allow-private opens ranges')
   }
   if (config.paused) terminal.say('all delivery is paused; when it may begin: posthorn dispatch resume')
   saveCompiled()

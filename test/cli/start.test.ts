@@ -40,13 +40,16 @@ describe('posthorn start', () => {
     assert.doesNotMatch(stderr, /again/)
   })
 
-  test('tells how to deliver to this machine, unless that is allowed', async (t) => {
-    const running = start(['start', '--port', '0'], { cwd: folderFor(t) })
+  test('says that private addresses are refused where all of them are, with a key', async (t) => {
+    const env = { POSTHORN_API_KEY: 'k'.repeat(20) }
+    const running = start(['start', '--port', '0'], { cwd: folderFor(t), env })
     t.after(() => running.stop('SIGKILL'))
-    await running.line(/--allow-private 127\.0\.0\.1\/32/)
+    await running.line(/private addresses and on this machine are refused; --allow-private/)
     await running.stop()
-    const server = await serverFor(t, folderFor(t))
-    assert.doesNotMatch((await server.running.stop()).stderr, /are refused/)
+    const open = start(['start', '--port', '0'], { cwd: folderFor(t) })
+    t.after(() => open.stop('SIGKILL'))
+    await open.line(/^Posthorn listens on/)
+    assert.doesNotMatch((await open.stop()).stderr, /are refused/)
   })
 
   test('starts without the word start', async (t) => {

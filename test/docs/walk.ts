@@ -61,7 +61,7 @@ export class Walk {
 
   /** What the step printed, as the page would show it. A reader who only looks will look again until it is there. */
   async take(step: Step): Promise<string> {
-    const commands = this.#local(step.commands.replaceAll('npm start -- ', 'bin/posthorn start '))
+    const commands = this.#local(step.commands.replaceAll(/npm start(?: --)?(?= |$)/gm, 'bin/posthorn start'))
     if (step.terminal !== null) {
       await this.#background(step.terminal, commands)
       return ''
