@@ -40,6 +40,7 @@ import { statusRoutes } from './routes/status.ts'
 import { streamRoute } from './routes/stream.ts'
 import { systemRoutes } from './routes/system.ts'
 import { upkeepRoutes } from './routes/upkeep.ts'
+import { idLookup } from './short-ids.ts'
 import { Stream } from './stream.ts'
 
 export type { Timeouts } from './listening.ts'
@@ -145,7 +146,7 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
     const detail = 'There is nothing here but the sources, and what hubs connect to.'
     if (!inboundPath(request, response)) fail(request, response, new Problem('not_found', detail))
   }).on('clientError', answerBrokenRequest)
-  const resting = { access, bodies, mount, reported: reported.bind(null, parts) }
+  const resting = { access, lookUp: idLookup(parts, keys), bodies, mount, reported: reported.bind(null, parts) }
   const { app, api } = openRest(resting, (api) => addRoutes(api, parts, { keys, stream, isStopping }))
   return { app, api, stream, publicServer }
 }
