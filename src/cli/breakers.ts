@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import { ApiClient } from '../server/client.ts'
 import { pageOf, rowOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
+import { type EndpointNames, endpointNames } from './endpoint-names.ts'
 import {
   type Column,
   type Format,
@@ -22,9 +23,13 @@ export function addBreakers(program: Command, terminal: Terminal): void {
     .description('list the breaker and the hold of every endpoint')
     .addOption(new Option('--state <state>', 'only these').choices(['closed', 'open', 'half_open']))
     .option('--tenant <name>', 'only of this tenant')
-  withFormat(list).action(async ({ output, ...query }: { output: Format; state?: string; tenant?: string }) => {
-    const printer = new ListPrinter(terminal, output, columns(terminal))
-    printer.add(pageOf(await new ApiClient(clientSettings(terminal.env)).get('/v1/breakers', query)).items)
+  withFormat(list).action(async ({ output, state, tenant }: { output: Format; state?: string; tenant?: string }) => {
+    const client = new ApiClient(clientSettings(terminal.env))
+    const names = endpointNames(client)
+    const printer = new ListPrinter(terminal, output, columns(terminal, names))
+    const { items } = pageOf(await client.get('/v1/breakers', { state, tenant }))
+    if (output === 'table') await names.learn(items)
+    printer.add(items)
     printer.end('no endpoint matches')
   })
   const reset = breakers
@@ -39,9 +44,10 @@ export function addBreakers(program: Command, terminal: Terminal): void {
   })
 }
 
-function columns(terminal: Terminal): readonly Column[] {
+function columns(terminal: Terminal, names: EndpointNames): readonly Column[] {
   return [
     { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
+    { title: 'TARGET', show: ({ endpointId }) => names.of(endpointId), rank: 2 },
     { title: 'STATE', show: ({ state }) => textOf(state), colour: stateColour },
     { title: 'FAILURES', show: ({ failures }) => textOf(failures) },
     { title: 'WAITING', show: ({ waiting }) => textOf(waiting) },

@@ -8,6 +8,7 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { printAttempt } from './deliveries.ts'
 import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-flags.ts'
+import { targetOf } from './endpoint-names.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
@@ -42,7 +43,7 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
     .argument('[url]', 'where to deliver, such as https://shop.example/hooks; not with --relay')
   withEndpointFlags(create).option('--tenant <name>', 'whose endpoint it is').option(secretFlag, secretHint)
   withFormat(create).action(async (url: string | undefined, flags: EndpointFlags & SecretFlag & Output) => {
-    const target = targetOf(url, flags)
+    const target = targetBody(url, flags)
     const secret = await secretFrom(terminal, flags.secret)
     const endpoint = rowOf(await client().post('/v1/endpoints', { ...target, ...endpointBody(flags), ...secret }))
     printItem(terminal, flags.output, endpoint)
@@ -50,7 +51,7 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
   })
 }
 
-function targetOf(url: string | undefined, { relay, route }: EndpointFlags): object {
+function targetBody(url: string | undefined, { relay, route }: EndpointFlags): object {
   const isRelay = relay !== undefined || route !== undefined
   if (url !== undefined && isRelay) throw new UsageError('An endpoint has a URL, or --relay and --route, not both.')
   if (url !== undefined) return { url }
@@ -84,16 +85,13 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
 const columns: readonly Column[] = [
   { title: 'ID', show: ({ id }) => textOf(id) },
   { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-  { title: 'KIND', show: ({ kind }) => textOf(kind) },
-  { title: 'TARGET', show: targetText },
-  { title: 'TYPES', show: ({ types }) => textOf(types) },
+  { title: 'KIND', show: ({ kind }) => textOf(kind), rank: 8 },
+  { title: 'TARGET', show: targetOf, min: 20 },
+  { title: 'TYPES', show: ({ types }) => textOf(types), min: 10 },
+  { title: 'DESCRIPTION', show: ({ description }) => textOf(description), min: 16 },
   { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
   { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
 ]
-
-function targetText({ kind, url, handler, relay, route }: Row): string {
-  return kind === 'relay' ? `${textOf(relay)}/${textOf(route)}` : textOf(url ?? handler)
-}
 
 function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
   const update = endpoints
@@ -189,15 +187,16 @@ function addDelete(endpoints: Command, { terminal, client }: Deps): void {
     .argument('<id>', 'ep_…')
     .option('--yes', 'do not ask')
     .action(async (id: string, { yes = false }: { yes?: boolean }) => {
-      const question = yes ? '' : deletion(rowOf(await client().get(pathOf(id))))
-      if (!(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was deleted')
-      await client().json('DELETE', pathOf(id))
-      terminal.say(`${id} is deleted`)
+      // What was meant is asked about and said, also where only the beginning of its id was given.
+      const endpoint = rowOf(await client().get(pathOf(id)))
+      if (!(await confirm(terminal, deletion(endpoint), { yes }))) throw new CommandFailed('nothing was deleted')
+      await client().json('DELETE', pathOf(textOf(endpoint.id)))
+      terminal.say(`${textOf(endpoint.id)} is deleted`)
     })
 }
 
 function deletion(endpoint: Row): string {
-  return `delete ${textOf(endpoint.id)} (${targetText(endpoint)})? Deliveries that wait for it will fail.`
+  return `delete ${textOf(endpoint.id)} (${targetOf(endpoint)})? Deliveries that wait for it will fail.`
 }
 
 function pathOf(id: string): string {

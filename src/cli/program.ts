@@ -48,10 +48,12 @@ Try:
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
     const env: Record<string, string | undefined> = { ...terminal.env }
-    const program = buildProgram({ ...terminal, env })
+    let isWide = false
+    const program = buildProgram({ ...terminal, env, columns: () => (isWide ? null : terminal.columns()) })
     // The flag wins over the environment; every command finds it in the same place.
     program.hook('preAction', (_, command) => {
-      const { config } = command.opts()
+      const { config, wide } = command.opts()
+      isWide = wide === true
       if (typeof config === 'string') env.POSTHORN_CONFIG = config
     })
     await program.parseAsync(withDefaultCommand(args), { from: 'user' })
