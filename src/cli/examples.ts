@@ -104,7 +104,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'posthorn simulate --outage 5m --events 5000 --rate 50/s --capacity 100/s -o json',
   ],
   migrate: ['posthorn migrate --dry-run'],
-  'config show': ['posthorn config show --config ./posthorn.json'],
+  'config show': [
+    'posthorn config show --server  # what the running server uses',
+    'posthorn config show --config ./posthorn.json',
+  ],
   completion: ['source <(posthorn completion bash)'],
 }
 

@@ -11,7 +11,7 @@ import type { Terminal } from './terminal.ts'
 type StartFlags = ConfigFlags & { watch?: boolean }
 
 export function addStart(program: Command, terminal: Terminal): void {
-  const start = program.command('start').description('run the server (also without any command)')
+  const start = program.command('start').description('run the server')
   withConfigFlags(start)
     .option('--watch', 'load the handlers again when their file changes')
     .action((flags: StartFlags) => runServer(flags, terminal))

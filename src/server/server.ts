@@ -120,7 +120,7 @@ export type PortSettings = Readonly<{ timeouts: Partial<Timeouts>; isStopping: (
 export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping }: PortSettings) {
   const { config, intake, notices } = parts
   const access = accessBy(config.apiKey, (key) => keys.find(key))
-  const stream = new Stream({ notices, keys, access })
+  const stream = new Stream({ notices, keys, access, now: parts.now })
   // Two: who sends to a source need not say who they are, and must not be able to keep out those who have a key.
   const bodies = new BodyBudget(config.requestBytesMax)
   const inboundBodies = new BodyBudget(config.requestBytesMax)

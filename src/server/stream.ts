@@ -35,13 +35,15 @@ export type StreamRequest = Readonly<{
   response: ServerResponse
 }>
 
+export type StreamParts = Readonly<{ notices: Notices; keys: Keys; access: Access; now: () => number }>
+
 /** Tells those who listen what happens, while it happens. Nothing is kept for them: what they miss is in the lists. */
 export class Stream {
-  readonly #parts: Readonly<{ notices: Notices; keys: Keys; access: Access }>
+  readonly #parts: StreamParts
   readonly #clients = new Set<Listener>()
   #stop: (() => void) | null = null
 
-  constructor(parts: Readonly<{ notices: Notices; keys: Keys; access: Access }>) {
+  constructor(parts: StreamParts) {
     this.#parts = parts
   }
 
@@ -106,7 +108,7 @@ export class Stream {
     let text: string | null = null
     for (const client of this.#clients) {
       if (!client.wants(notice)) continue
-      text ??= `event: ${notice.kind}\ndata: ${JSON.stringify(noticeShown(notice))}\n\n`
+      text ??= `event: ${notice.kind}\ndata: ${JSON.stringify(noticeShown(notice, this.#parts.now()))}\n\n`
       client.send(text)
     }
   }
@@ -177,6 +179,8 @@ export const streamHeaders = {
   'x-accel-buffering': 'no',
 }
 
-function noticeShown(notice: Notice): object {
-  return notice.kind === 'attempt.settled' ? { ...notice, startedAt: instant(notice.startedAt) } : notice
+/** `at` is when it was told, which is right after it was on disk. */
+function noticeShown({ kind, ...facts }: Notice, at: number): object {
+  const started = 'startedAt' in facts && { startedAt: instant(facts.startedAt) }
+  return { kind, at: instant(at), ...facts, ...started }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { posthorn, start } from './command.ts'
@@ -52,11 +52,15 @@ describe('posthorn start', () => {
     assert.doesNotMatch((await open.stop()).stderr, /are refused/)
   })
 
-  test('starts without the word start', async (t) => {
-    const running = start(['--port', '0'], { cwd: folderFor(t) })
-    t.after(() => running.stop('SIGKILL'))
-    await running.line(/^Posthorn listens on/)
-    assert.equal((await running.stop()).code, 0)
+  test('is not run without the word start: there is help instead', async (t) => {
+    const cwd = folderFor(t)
+    const bare = await posthorn([], { cwd })
+    assert.equal(bare.code, 0)
+    assert.match(bare.stdout, /^Usage: posthorn .*\n[\s\S]*posthorn start/)
+    const flags = await posthorn(['--port', '0'], { cwd })
+    assert.deepEqual([flags.code, flags.stdout], [2, ''])
+    assert.match(flags.stderr, /^posthorn: Name a command before --port, such as posthorn start;/)
+    assert.deepEqual(readdirSync(cwd), [], 'nothing was made')
   })
 
   test('says that its port is taken, with exit code 1', async (t) => {
