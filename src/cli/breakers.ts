@@ -2,7 +2,6 @@ import { type Command, Option } from 'commander'
 import { ApiClient } from '../server/client.ts'
 import { pageOf, rowOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
-import { type EndpointNames, endpointNames } from './endpoint-names.ts'
 import {
   type Column,
   type Format,
@@ -25,10 +24,8 @@ export function addBreakers(program: Command, terminal: Terminal): void {
     .option('--tenant <name>', 'only of this tenant')
   withFormat(list).action(async ({ output, state, tenant }: { output: Format; state?: string; tenant?: string }) => {
     const client = new ApiClient(clientSettings(terminal.env))
-    const names = endpointNames(client)
-    const printer = new ListPrinter(terminal, output, columns(terminal, names))
+    const printer = new ListPrinter(terminal, output, columns(terminal))
     const { items } = pageOf(await client.get('/v1/breakers', { state, tenant }))
-    if (output === 'table') await names.learn(items)
     printer.add(items)
     printer.end('no endpoint matches')
   })
@@ -44,16 +41,15 @@ export function addBreakers(program: Command, terminal: Terminal): void {
   })
 }
 
-function columns(terminal: Terminal, names: EndpointNames): readonly Column[] {
+function columns(terminal: Terminal): readonly Column[] {
   return [
     { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
-    { title: 'TARGET', show: ({ endpointId }) => names.of(endpointId), rank: 2 },
     { title: 'STATE', show: ({ state }) => textOf(state), colour: stateColour },
     { title: 'FAILURES', show: ({ failures }) => textOf(failures) },
     { title: 'WAITING', show: ({ waiting }) => textOf(waiting) },
     { title: 'NEXT PROBE', show: (item) => (item.state === 'closed' ? '-' : probeText(item, Date.now())) },
-    { title: 'LAST ERROR', show: (item) => (isFailing(item) ? textOf(item.lastError) : '-') },
-    { title: 'TARGET', show: ({ target }) => textOf(target) },
+    { title: 'LAST ERROR', show: (item) => (isFailing(item) ? textOf(item.lastError) : '-'), min: 16, rank: 2 },
+    { title: 'TARGET', show: ({ target }) => textOf(target), rank: 2 },
     { title: 'HELD UNTIL', show: ({ heldUntil }) => instantText(terminal, heldUntil) },
     { title: 'FAILING SINCE', show: ({ failingSince }) => instantText(terminal, failingSince) },
     { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },

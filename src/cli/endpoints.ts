@@ -11,11 +11,11 @@ import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-
 import { targetOf } from './endpoint-names.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
-import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
+import { type Column, type Format, fieldsOf, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
 import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
 import { warnOfRoute } from './route-warning.ts'
 import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
-import type { Terminal } from './terminal.ts'
+import { printable, type Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
 type EndpointFilter = Readonly<{ tenant?: string; kind?: string; status?: string }>
@@ -46,7 +46,7 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
     const target = targetBody(url, flags)
     const secret = await secretFrom(terminal, flags.secret)
     const endpoint = rowOf(await client().post('/v1/endpoints', { ...target, ...endpointBody(flags), ...secret }))
-    printItem(terminal, flags.output, endpoint)
+    printChanged(terminal, flags.output, endpoint)
     await warnOfRoute(terminal, client(), endpoint)
   })
 }
@@ -103,9 +103,15 @@ function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
     const body = { ...(flags.url !== undefined && { url: flags.url }), ...endpointBody(flags) }
     if (Object.keys(body).length === 0) throw new UsageError('Nothing to change was named; see --help.')
     const endpoint = rowOf(await client().json('PATCH', pathOf(id), { body }))
-    printItem(terminal, flags.output, endpoint)
+    printChanged(terminal, flags.output, endpoint)
     if (flags.relay !== undefined || flags.route !== undefined) await warnOfRoute(terminal, client(), endpoint)
   })
+}
+
+function printChanged(terminal: Terminal, format: Format, endpoint: Row): void {
+  printItem(terminal, format, endpoint, fieldsOf(endpoint, ['warnings']))
+  const warnings = Array.isArray(endpoint.warnings) ? endpoint.warnings : []
+  for (const warning of warnings) terminal.say(`warning: ${printable(textOf(warning))}`)
 }
 
 function addSwitches(endpoints: Command, { terminal, client }: Deps): void {
