@@ -72,6 +72,7 @@ describe('an endpoint', () => {
         lastError: null,
         lastErrorAt: null,
       },
+      warnings: [],
     })
   })
 
