@@ -18,7 +18,7 @@ export type Step = Readonly<{
 const root = path.join(import.meta.dirname, '../..')
 const waitMsMax = 60_000
 /** The ports that the pages speak of; each walk has others in their place. */
-const ports = ['4800', '4900', '4901']
+const ports = ['4800', '4900', '4901', '4902']
 
 /** `until`: the heading at which the reader stops. */
 export function stepsOf(page: string, until?: string): readonly Step[] {
