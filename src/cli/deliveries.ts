@@ -7,6 +7,7 @@ import { isRow, rowOf } from './answers.ts'
 import { since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
+import { type EndpointNames, endpointNames } from './endpoint-names.ts'
 import { CommandFailed } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
@@ -70,17 +71,20 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
   cancel.action((ids: readonly string[], { yes = false }: { yes?: boolean }) => cancelDeliveries(terminal, ids, yes))
 }
 
-export function deliveryColumns(terminal: Terminal): readonly Column[] {
+/** With `names` what people call the endpoint stands beside its id, and stays when there is no room for the id. */
+export function deliveryColumns(terminal: Terminal, names?: EndpointNames): readonly Column[] {
+  const target: Column = { title: 'TARGET', show: ({ endpointId }) => names?.of(endpointId) ?? '-', rank: 3 }
   return [
     { title: 'ID', show: ({ id }) => textOf(id) },
     { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-    { title: 'TYPE', show: ({ type }) => textOf(type) },
-    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
+    { title: 'TYPE', show: ({ type }) => textOf(type), min: 10, rank: 4 },
+    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId), rank: names === undefined ? 3 : 10 },
+    ...(names === undefined ? [] : [target]),
     { title: 'ATTEMPTS', show: ({ attempts }) => textOf(attempts) },
     { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
     { title: 'WAITS FOR', show: (item) => waitText(terminal, item) },
     { title: 'REASON', show: ({ reason }) => textOf(reason) },
-    { title: 'LAST ERROR', show: errorText },
+    { title: 'LAST ERROR', show: errorText, min: 16, rank: 2 },
   ]
 }
 
@@ -102,11 +106,13 @@ async function listDeliveries(terminal: Terminal, options: DeliveryFilter): Prom
   const { status, endpoint, replay, event, type, tenant, reason, error, since: from } = options
   const query = { status, endpoint, replay, event, type, tenant, reason, error, from }
   const client = new ApiClient(clientSettings(terminal.env))
+  const names = endpointNames(client)
   await printPages(terminal, client, {
     path: '/v1/deliveries',
     query,
     options,
-    columns: deliveryColumns(terminal),
+    columns: deliveryColumns(terminal, names),
+    learn: names.learn,
     whenEmpty: 'no delivery matches',
   })
 }
@@ -158,8 +164,8 @@ export function printAttempt(terminal: Terminal, attempt: Row): void {
 async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   for (const id of ids) {
-    await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`)
-    terminal.say(`${id} is due now`)
+    const delivery = rowOf(await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`))
+    terminal.say(`${textOf(delivery.id)} is due now`)
   }
 }
 
@@ -169,7 +175,7 @@ async function cancelDeliveries(terminal: Terminal, ids: readonly string[], yes:
   // One is taken back with a retry; many are worth a question.
   if (ids.length > 1 && !(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was cancelled')
   for (const id of ids) {
-    await client.post(`/v1/deliveries/${encodeURIComponent(id)}/cancel`)
-    terminal.say(`${id} is cancelled`)
+    const delivery = rowOf(await client.post(`/v1/deliveries/${encodeURIComponent(id)}/cancel`))
+    terminal.say(`${textOf(delivery.id)} is cancelled`)
   }
 }

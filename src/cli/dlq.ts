@@ -5,6 +5,7 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { type DeadLetterFlags, filterOf, withDeadLetterFlags, withIds } from './dead-letter-flags.ts'
 import { deliveryColumns, showDelivery } from './deliveries.ts'
+import { endpointNames } from './endpoint-names.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import { type Column, counted, type Format, instantText, ListPrinter, printItem, textOf, withFormat } from './output.ts'
@@ -46,8 +47,10 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
   const query = { status, endpoint, replay, event, type, tenant, reason, error, from, to }
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
-    const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'WAITS FOR')
-    await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, whenEmpty })
+    const names = endpointNames(client)
+    const columns = deliveryColumns(terminal, names).filter(({ title }) => title !== 'WAITS FOR')
+    const { learn } = names
+    await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, learn, whenEmpty })
     return
   }
   if (options.all || options.cursor !== undefined) {
@@ -62,12 +65,12 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
 function groupColumns(terminal: Terminal): readonly Column[] {
   return [
     { title: 'COUNT', show: ({ count }) => textOf(count) },
-    { title: 'ERROR', show: ({ error }) => textOf(error) },
-    { title: 'REASONS', show: ({ reasons }) => textOf(reasons) },
+    { title: 'ERROR', show: ({ error }) => textOf(error), min: 20 },
+    { title: 'REASONS', show: ({ reasons }) => textOf(reasons), rank: 5 },
     { title: 'ENDPOINTS', show: ({ endpoints }) => textOf(endpoints) },
     { title: 'FIRST', show: ({ first }) => instantText(terminal, first) },
     { title: 'LAST', show: ({ last }) => instantText(terminal, last) },
-    { title: 'SAMPLE', show: ({ sample }) => textOf(sample) },
+    { title: 'SAMPLE', show: ({ sample }) => textOf(sample), rank: 2 },
   ]
 }
 
