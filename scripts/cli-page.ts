@@ -14,7 +14,9 @@ const head = `# Command line
 From a clone it is \`bin/posthorn …\`, installed it is \`posthorn …\` or \`npx posthorn …\`. \`--help\` works everywhere.
 
 - **Data goes to stdout, messages go to stderr.** \`-o table\` is for people and fits the terminal; \`-o json\` and
-  \`-o jsonl\` are for programs, and nothing is cut in a pipe. \`NO_COLOR=1\` takes the colours away.
+  \`-o jsonl\` are for programs, and nothing is cut in a pipe. \`NO_COLOR=1\` takes the colours away. On a narrow
+  terminal long texts are cut and columns are left out, ids never are; \`--wide\` shows everything.
+- **Ids can be shortened** to their beginning (at least 8 characters after the \`_\`) wherever that is one id alone.
 - **Exit codes:** \`0\` it worked · \`1\` it failed, or the result is not what was asked for (a dead letter under
   \`send --wait\`, a test that was not delivered) · \`2\` wrong usage or configuration, and nothing was done · \`3\` the edge has sent this
   hub away for good (\`relay\`) · \`4\` the result is not known yet, because deliveries were still waiting when \`--follow\` ended.

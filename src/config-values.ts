@@ -51,7 +51,9 @@ export function readRelayKey(text: string): Reading<string> {
     : { problem: 'must be the key that `posthorn relays create` has shown: phr_…' }
 }
 
+/** `none` is for the environment, where an empty text counts as not set. */
 export function readRanges(text: string): Reading<readonly string[]> {
+  if (text.trim() === 'none') return { value: [] }
   const ranges = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
   const wrong = ranges.filter((range) => !isRange(range))
   if (wrong.length === 0) return { value: ranges }

@@ -51,7 +51,7 @@ const settings = {
     'POSTHORN_ALLOW_PRIVATE',
     '',
     readRanges,
-    'Private ranges where endpoints may be: `127.0.0.1/32,…`.',
+    'Private ranges where endpoints may be: `10.0.0.0/8,127.0.0.1/32`, or `none`. Default: `127.0.0.0/8,::1` without `POSTHORN_API_KEY`, nothing with it.',
   ),
   encryptionKey: secret('POSTHORN_ENCRYPTION_KEY', readEncryptionKey, 'By default a key file beside the database.'),
   logLevel: setting('POSTHORN_LOG_LEVEL', 'info', oneOf(logLevels), 'The least important lines that are logged.'),
@@ -152,6 +152,9 @@ const settings = {
   maxAttempts: setting('MAX_ATTEMPTS', '5', whole(1, 1_000), 'Of the `processing` preset.'),
 } as const
 
+/** Open to endpoints where no key is set: only this machine is served then, and it can reach its loopback anyway. */
+const allowPrivateWithoutKey = '127.0.0.0/8,::1'
+
 type Settings = typeof settings
 export type SettingName = keyof Settings
 /** As it is called in the file, as a flag and in code: without the unit. */
@@ -198,6 +201,9 @@ export function loadConfig(input: ConfigInput): Config {
       return [name, { text: origin === 'default' ? fallback : (text[origin] ?? null), origin }]
     }),
   ) as Record<SettingName, Given>
+  if (given.apiKey.text === null && given.allowPrivate.origin === 'default' && !input.fallbacks?.allowPrivate) {
+    given.allowPrivate = { text: allowPrivateWithoutKey, origin: 'default' }
+  }
   const parsed = schema.safeParse(Object.fromEntries(names.map((name) => [name, given[name].text])))
   for (const { path, message } of parsed.error?.issues ?? []) {
     const name = path[0] as SettingName

@@ -17,7 +17,7 @@ describe('the configuration', () => {
       url: 'http://127.0.0.1:4800',
       edge: null,
       relayKey: null,
-      allowPrivate: [],
+      allowPrivate: ['127.0.0.0/8', '::1'],
       encryptionKey: null,
       logLevel: 'info',
       logFormat: 'auto',
@@ -81,6 +81,29 @@ describe('the configuration', () => {
       readFile: (path) => `{"port": ${path.length}}`,
     })
     assert.equal(config.port, 6)
+  })
+
+  test('opens loopback to endpoints where no key is set, and nothing else', () => {
+    const apiKey = { POSTHORN_API_KEY: 'k'.repeat(16) }
+    const shownBy = (config: Config) => describeConfig(config).find(({ name }) => name === 'allowPrivate')
+    const open = load({})
+    assert.deepEqual(open.allowPrivate, ['127.0.0.0/8', '::1'])
+    assert.partialDeepStrictEqual(shownBy(open), { value: '127.0.0.0/8,::1', origin: 'default' })
+    const closed = load(apiKey)
+    assert.deepEqual(closed.allowPrivate, [])
+    assert.partialDeepStrictEqual(shownBy(closed), { value: '', origin: 'default' })
+    const keyed = { flags: { config: 'x.json' }, env: {}, readFile: () => JSON.stringify({ apiKey: 'k'.repeat(16) }) }
+    assert.deepEqual(loadConfig(keyed).allowPrivate, [], 'a key in the file is a key')
+  })
+
+  test('lets POSTHORN_ALLOW_PRIVATE replace what is open without a key', () => {
+    assert.deepEqual(load({ POSTHORN_ALLOW_PRIVATE: '10.0.0.0/8' }).allowPrivate, ['10.0.0.0/8'])
+    assert.deepEqual(load({ POSTHORN_ALLOW_PRIVATE: 'none' }).allowPrivate, [])
+    assert.deepEqual(loadConfig({ flags: { allowPrivate: '' }, env: {} }).allowPrivate, [])
+    assert.match(
+      problemOf(() => load({ POSTHORN_ALLOW_PRIVATE: 'none,10.0.0.0/8' })),
+      /none is neither/,
+    )
   })
 
   test('cannot be changed', () => {

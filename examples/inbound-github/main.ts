@@ -44,8 +44,13 @@ async function send(event: string, payload: unknown, delivery: string = randomUU
       'x-github-delivery': delivery,
       'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
     },
-  })
+  }).catch(() => fail(`No Posthorn answers at ${POSTHORN_URL}. Start it, or set POSTHORN_URL.`))
   console.log(`github: ${event} was answered ${response.status} ${await response.text()}`)
   const isExpected = secret === GITHUB_SECRET ? response.ok : response.status === 401
-  if (!isExpected) throw new Error('Posthorn should not have answered so: is this its source github-example?')
+  if (!isExpected) fail('This answer is unexpected. Is there a source github-example with this secret? See above.')
+}
+
+function fail(message: string): never {
+  console.error(message)
+  process.exit(1)
 }

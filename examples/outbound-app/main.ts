@@ -1,6 +1,6 @@
 // Outbound webhooks: a shop tells its customer about every order, signed, retried and in order per order.
 //
-//   npm start -- --allow-private 127.0.0.1/32         Posthorn; the customer is on this machine, so its address is opened
+//   npm start                                         Posthorn
 //   npm run example outbound-app                      the shop and its customer
 //   curl -X POST http://127.0.0.1:3000/orders -d '{"item":"horn","price":12.50}'
 //
@@ -22,13 +22,20 @@ const customer = openCustomer(
 const hookUrl = `${await listen(customer, CUSTOMER_PORT)}/hooks`
 console.log(`customer: listens on ${hookUrl}`)
 
-secret = await subscribe(posthorn, hookUrl)
+secret = await subscribe(posthorn, hookUrl).catch((error) => fail(`Posthorn at ${posthorn.url}: ${error.message}`))
 const shopUrl = await listen(openShop(posthorn), SHOP_PORT)
 console.log(`shop: listens on ${shopUrl}`)
 console.log(`order something: curl -X POST ${shopUrl}/orders -d '{"item":"horn","price":12.50}'`)
 
 async function listen(server: Server, port: string): Promise<string> {
   server.listen(Number(port), '127.0.0.1')
-  await once(server, 'listening')
+  await once(server, 'listening').catch((error) =>
+    fail(`port ${port} cannot be used: ${error.message}; set SHOP_PORT and CUSTOMER_PORT`),
+  )
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+function fail(message: string): never {
+  console.error(message)
+  process.exit(1)
 }

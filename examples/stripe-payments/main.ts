@@ -26,6 +26,11 @@ const posthorn = await openPosthorn({
   database: 'sqlite:./posthorn.db',
   serve: { port: Number(PORT) },
   handlers: paymentHandlers(ledger, bank),
+}).catch((error) => {
+  // Another server has the port or the database, say. Its message tells what to do.
+  console.error(`Posthorn could not start: ${error.message}`)
+  console.error('If a server runs already, stop it, or choose another port: PORT=4810 npm run example stripe-payments')
+  process.exit(1)
 })
 
 /** A source is made once; after that Posthorn knows it. */

@@ -30,6 +30,9 @@ async function send(event: object): Promise<void> {
       'content-type': 'application/json; charset=utf-8',
       'stripe-signature': stripe.webhooks.generateTestHeaderString({ payload, secret: STRIPE_SECRET }),
     },
+  }).catch(() => {
+    console.error(`No Posthorn answers at ${POSTHORN_URL}. Start the example first, or set POSTHORN_URL.`)
+    process.exit(1)
   })
   console.log(`stripe: was answered ${response.status} ${await response.text()}`)
 }

@@ -22,9 +22,11 @@ export function addBreakers(program: Command, terminal: Terminal): void {
     .description('list the breaker and the hold of every endpoint')
     .addOption(new Option('--state <state>', 'only these').choices(['closed', 'open', 'half_open']))
     .option('--tenant <name>', 'only of this tenant')
-  withFormat(list).action(async ({ output, ...query }: { output: Format; state?: string; tenant?: string }) => {
+  withFormat(list).action(async ({ output, state, tenant }: { output: Format; state?: string; tenant?: string }) => {
+    const client = new ApiClient(clientSettings(terminal.env))
     const printer = new ListPrinter(terminal, output, columns(terminal))
-    printer.add(pageOf(await new ApiClient(clientSettings(terminal.env)).get('/v1/breakers', query)).items)
+    const { items } = pageOf(await client.get('/v1/breakers', { state, tenant }))
+    printer.add(items)
     printer.end('no endpoint matches')
   })
   const reset = breakers
@@ -46,8 +48,8 @@ function columns(terminal: Terminal): readonly Column[] {
     { title: 'FAILURES', show: ({ failures }) => textOf(failures) },
     { title: 'WAITING', show: ({ waiting }) => textOf(waiting) },
     { title: 'NEXT PROBE', show: (item) => (item.state === 'closed' ? '-' : probeText(item, Date.now())) },
-    { title: 'LAST ERROR', show: (item) => (isFailing(item) ? textOf(item.lastError) : '-') },
-    { title: 'TARGET', show: ({ target }) => textOf(target) },
+    { title: 'LAST ERROR', show: (item) => (isFailing(item) ? textOf(item.lastError) : '-'), min: 16, rank: 2 },
+    { title: 'TARGET', show: ({ target }) => textOf(target), rank: 2 },
     { title: 'HELD UNTIL', show: ({ heldUntil }) => instantText(terminal, heldUntil) },
     { title: 'FAILING SINCE', show: ({ failingSince }) => instantText(terminal, failingSince) },
     { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },

@@ -5,7 +5,7 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { type DeliveryFlags, filterOf, withDeliveryFlags } from './delivery-flags.ts'
 import { CommandFailed, UsageError } from './failure.ts'
-import { counted, type Format, printItem, type Row, withFormat } from './output.ts'
+import { counted, type Format, printItem, type Row, textOf, withFormat } from './output.ts'
 import { openProgress } from './progress.ts'
 import { printPreview } from './replays.ts'
 import type { Terminal } from './terminal.ts'
@@ -38,8 +38,8 @@ async function cancelNamed(terminal: Terminal, ids: readonly string[], yes: bool
   // One is taken back with a retry; many are worth a question.
   if (ids.length > 1 && !(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was cancelled')
   for (const id of ids) {
-    await client.post(`/v1/deliveries/${encodeURIComponent(id)}/cancel`)
-    terminal.say(`${id} is cancelled`)
+    const delivery = rowOf(await client.post(`/v1/deliveries/${encodeURIComponent(id)}/cancel`))
+    terminal.say(`${textOf(delivery.id)} is cancelled`)
   }
 }
 

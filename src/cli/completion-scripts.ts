@@ -27,17 +27,8 @@ type Offer = Readonly<{
   words: readonly string[]
 }>
 
-function offerOf(shape: CommandShape, _: number, shapes: readonly CommandShape[]): Offer {
-  // Without a command the server starts: its options are the program's as well.
-  const start = shape.path.length === 0 ? shapes.find(({ path }) => path.join(' ') === 'start') : undefined
-  const own = shape.options.flatMap(({ names }) => names)
-  const inherited = (start?.options ?? []).filter(({ names }) => !names.some((name) => own.includes(name)))
-  return {
-    at: shape.path.join(' '),
-    commands: shape.commands,
-    options: [...shape.options, ...inherited],
-    words: shape.arguments[0]?.choices ?? [],
-  }
+function offerOf({ path, commands, options, arguments: [first] }: CommandShape): Offer {
+  return { at: path.join(' '), commands, options, words: first?.choices ?? [] }
 }
 
 /** The keys under which a script knows the options that take a value, the commands, and the values to choose from. */

@@ -11,7 +11,10 @@ export const configFlags: readonly Flag[] = [
   ['--host <address>', 'address to listen on; any but loopback needs POSTHORN_API_KEY (default 127.0.0.1)'],
   ['--port <n>', 'port to listen on; 0 takes any free one (default 4800)'],
   ['--database <url>', 'where events are kept (default sqlite:./data/posthorn.db)'],
-  ['--allow-private <ranges>', 'private addresses that endpoints may have, such as 127.0.0.1/32,10.0.0.0/8'],
+  [
+    '--allow-private <ranges>',
+    'private ranges that endpoints may use, such as 10.0.0.0/8, or none (default: loopback, if there is no API key)',
+  ],
   ['--log-level <level>', 'trace, debug, info, warn, error, fatal or silent (default info)'],
   ['--log-format <format>', 'auto, json or pretty (default auto: pretty on a terminal)'],
   ['--concurrency <n>', 'tries in flight, over all endpoints (default 1000)'],

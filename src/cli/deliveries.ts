@@ -7,6 +7,7 @@ import { addCancel } from './cancel.ts'
 import { clientSettings } from './client-settings.ts'
 import { type DeliveryFlags, queryOf, withDeliveryFlags } from './delivery-flags.ts'
 import { printAttempt, printSent } from './delivery-page.ts'
+import { type EndpointNames, endpointNames } from './endpoint-names.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
@@ -42,17 +43,20 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
   addCancel(deliveries, terminal)
 }
 
-export function deliveryColumns(terminal: Terminal): readonly Column[] {
+/** With `names` what people call the endpoint stands beside its id, and stays when there is no room for the id. */
+export function deliveryColumns(terminal: Terminal, names?: EndpointNames): readonly Column[] {
+  const target: Column = { title: 'TARGET', show: ({ endpointId }) => names?.of(endpointId) ?? '-', rank: 3 }
   return [
     { title: 'ID', show: ({ id }) => textOf(id) },
     { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-    { title: 'TYPE', show: ({ type }) => textOf(type) },
-    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
+    { title: 'TYPE', show: ({ type }) => textOf(type), min: 10, rank: 4 },
+    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId), rank: names === undefined ? 3 : 10 },
+    ...(names === undefined ? [] : [target]),
     { title: 'ATTEMPTS', show: ({ attempts }) => textOf(attempts) },
     { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
     { title: 'WAITS FOR', show: (item) => waitText(terminal, item) },
     { title: 'REASON', show: ({ reason }) => textOf(reason) },
-    { title: 'LAST ERROR', show: errorText },
+    { title: 'LAST ERROR', show: errorText, min: 16, rank: 2 },
   ]
 }
 
@@ -72,11 +76,13 @@ function errorText({ lastError, endpointError }: Row): string {
 
 async function listDeliveries(terminal: Terminal, options: Listing): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
+  const names = endpointNames(client)
   await printPages(terminal, client, {
     path: '/v1/deliveries',
     query: queryOf(options),
     options,
-    columns: deliveryColumns(terminal),
+    columns: deliveryColumns(terminal, names),
+    learn: names.learn,
     whenEmpty: 'no delivery matches',
   })
 }
@@ -129,7 +135,7 @@ function oldNews({ retryAfter }: Row): readonly string[] {
 async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Promise<void> {
   const client = new ApiClient(clientSettings(terminal.env))
   for (const id of ids) {
-    await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`)
-    terminal.say(`${id} is due now`)
+    const delivery = rowOf(await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`))
+    terminal.say(`${textOf(delivery.id)} is due now`)
   }
 }

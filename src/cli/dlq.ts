@@ -6,6 +6,7 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { addShow, deliveryColumns } from './deliveries.ts'
 import { type DeliveryFlags, filterOf, queryOf, withDeliveryFlags, withIds } from './delivery-flags.ts'
+import { endpointNames } from './endpoint-names.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
@@ -56,8 +57,10 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
   const query = queryOf(options)
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
-    const columns = deliveryColumns(terminal).filter(({ title }) => title !== 'WAITS FOR')
-    await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, whenEmpty })
+    const names = endpointNames(client)
+    const columns = deliveryColumns(terminal, names).filter(({ title }) => title !== 'WAITS FOR')
+    const { learn } = names
+    await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, learn, whenEmpty })
     return
   }
   if (options.all || options.cursor !== undefined) {
@@ -72,13 +75,13 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
 function groupColumns(terminal: Terminal, by: GroupBy): readonly Column[] {
   return [
     { title: 'COUNT', show: ({ count }) => textOf(count) },
-    { title: by.toUpperCase(), show: (group) => textOf(group[by]) },
+    { title: by.toUpperCase(), show: (group) => textOf(group[by]), ...(by !== 'endpoint' && { min: 20 }) },
     ...(by === 'endpoint' ? [{ title: 'NAME', show: ({ name }: Row) => textOf(name) }] : []),
-    ...(by === 'reason' ? [] : [{ title: 'REASONS', show: ({ reasons }: Row) => textOf(reasons) }]),
+    ...(by === 'reason' ? [] : [{ title: 'REASONS', show: ({ reasons }: Row) => textOf(reasons), rank: 5 }]),
     ...(by === 'endpoint' ? [] : [{ title: 'ENDPOINTS', show: ({ endpoints }: Row) => textOf(endpoints) }]),
     { title: 'FIRST', show: ({ first }) => instantText(terminal, first) },
     { title: 'LAST', show: ({ last }) => instantText(terminal, last) },
-    { title: 'SAMPLE', show: ({ sample }) => textOf(sample) },
+    { title: 'SAMPLE', show: ({ sample }) => textOf(sample), rank: 2 },
   ]
 }
 

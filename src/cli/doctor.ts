@@ -85,6 +85,7 @@ async function checkConfig(
     const set = Object.values(config.given).filter(({ origin }) => origin !== 'default').length
     tell([
       { check: 'configuration', status: 'ok', found: `${counted(set, 'setting')} not at the default`, advice: null },
+      { check: 'private ranges', status: 'ok', found: privateRanges(config), advice: null },
     ])
     return config
   } catch (error) {
@@ -92,4 +93,11 @@ async function checkConfig(
     tell([{ check: 'configuration', status: 'fail', found, advice: problems.map((line) => line.trim()).join('; ') }])
     return null
   }
+}
+
+/** Which private addresses endpoints may have, and who said so. */
+function privateRanges({ allowPrivate, apiKey, given }: Config): string {
+  const origin = given.allowPrivate.origin
+  const why = origin === 'default' ? `the default ${apiKey === null ? 'without' : 'with'} an API key` : `by ${origin}`
+  return `endpoints may use ${allowPrivate.join(', ') || 'no private addresses'} (${why})`
 }

@@ -8,13 +8,14 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { printAttempt } from './delivery-page.ts'
 import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-flags.ts'
+import { targetOf } from './endpoint-names.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
-import { type Column, type Format, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
+import { type Column, type Format, fieldsOf, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
 import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
 import { warnOfRoute } from './route-warning.ts'
 import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
-import type { Terminal } from './terminal.ts'
+import { printable, type Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
 type EndpointFilter = Readonly<{ tenant?: string; kind?: string; status?: string }>
@@ -42,15 +43,15 @@ function addCreate(endpoints: Command, { terminal, client }: Deps): void {
     .argument('[url]', 'where to deliver, such as https://shop.example/hooks; not with --relay')
   withEndpointFlags(create).option('--tenant <name>', 'whose endpoint it is').option(secretFlag, secretHint)
   withFormat(create).action(async (url: string | undefined, flags: EndpointFlags & SecretFlag & Output) => {
-    const target = targetOf(url, flags)
+    const target = targetBody(url, flags)
     const secret = await secretFrom(terminal, flags.secret)
     const endpoint = rowOf(await client().post('/v1/endpoints', { ...target, ...endpointBody(flags), ...secret }))
-    printItem(terminal, flags.output, endpoint)
+    printChanged(terminal, flags.output, endpoint)
     await warnOfRoute(terminal, client(), endpoint)
   })
 }
 
-function targetOf(url: string | undefined, { relay, route }: EndpointFlags): object {
+function targetBody(url: string | undefined, { relay, route }: EndpointFlags): object {
   const isRelay = relay !== undefined || route !== undefined
   if (url !== undefined && isRelay) throw new UsageError('An endpoint has a URL, or --relay and --route, not both.')
   if (url !== undefined) return { url }
@@ -84,16 +85,13 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
 const columns: readonly Column[] = [
   { title: 'ID', show: ({ id }) => textOf(id) },
   { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-  { title: 'KIND', show: ({ kind }) => textOf(kind) },
-  { title: 'TARGET', show: targetText },
-  { title: 'TYPES', show: ({ types }) => textOf(types) },
+  { title: 'KIND', show: ({ kind }) => textOf(kind), rank: 8 },
+  { title: 'TARGET', show: targetOf, min: 20 },
+  { title: 'TYPES', show: ({ types }) => textOf(types), min: 10 },
+  { title: 'DESCRIPTION', show: ({ description }) => textOf(description), min: 16 },
   { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
   { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
 ]
-
-function targetText({ kind, url, handler, relay, route }: Row): string {
-  return kind === 'relay' ? `${textOf(relay)}/${textOf(route)}` : textOf(url ?? handler)
-}
 
 function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
   const update = endpoints
@@ -105,9 +103,15 @@ function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
     const body = { ...(flags.url !== undefined && { url: flags.url }), ...endpointBody(flags) }
     if (Object.keys(body).length === 0) throw new UsageError('Nothing to change was named; see --help.')
     const endpoint = rowOf(await client().json('PATCH', pathOf(id), { body }))
-    printItem(terminal, flags.output, endpoint)
+    printChanged(terminal, flags.output, endpoint)
     if (flags.relay !== undefined || flags.route !== undefined) await warnOfRoute(terminal, client(), endpoint)
   })
+}
+
+function printChanged(terminal: Terminal, format: Format, endpoint: Row): void {
+  printItem(terminal, format, endpoint, fieldsOf(endpoint, ['warnings']))
+  const warnings = Array.isArray(endpoint.warnings) ? endpoint.warnings : []
+  for (const warning of warnings) terminal.say(`warning: ${printable(textOf(warning))}`)
 }
 
 function addSwitches(endpoints: Command, { terminal, client }: Deps): void {
@@ -193,15 +197,16 @@ function addDelete(endpoints: Command, { terminal, client }: Deps): void {
     .argument('<id>', 'ep_…')
     .option('--yes', 'do not ask')
     .action(async (id: string, { yes = false }: { yes?: boolean }) => {
-      const question = yes ? '' : deletion(rowOf(await client().get(pathOf(id))))
-      if (!(await confirm(terminal, question, { yes }))) throw new CommandFailed('nothing was deleted')
-      await client().json('DELETE', pathOf(id))
-      terminal.say(`${id} is deleted`)
+      // What was meant is asked about and said, also where only the beginning of its id was given.
+      const endpoint = rowOf(await client().get(pathOf(id)))
+      if (!(await confirm(terminal, deletion(endpoint), { yes }))) throw new CommandFailed('nothing was deleted')
+      await client().json('DELETE', pathOf(textOf(endpoint.id)))
+      terminal.say(`${textOf(endpoint.id)} is deleted`)
     })
 }
 
 function deletion(endpoint: Row): string {
-  return `delete ${textOf(endpoint.id)} (${targetText(endpoint)})? Deliveries that wait for it will fail.`
+  return `delete ${textOf(endpoint.id)} (${targetOf(endpoint)})? Deliveries that wait for it will fail.`
 }
 
 function pathOf(id: string): string {

@@ -4,6 +4,7 @@ import { rowOf } from './answers.ts'
 import { since } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { deliveryColumns } from './deliveries.ts'
+import { endpointNames } from './endpoint-names.ts'
 import { allItems, type ListOptions, printPages, withPaging } from './listing.ts'
 import {
   type Column,
@@ -72,7 +73,9 @@ async function showEvent(terminal: Terminal, id: string, format: Format): Promis
   printItem(terminal, format, { ...event, deliveries }, fieldsOf(event, ['deliveries']))
   if (format !== 'table') return
   if (deliveries.length > 0) terminal.print('')
-  const printer = new ListPrinter(terminal, format, deliveryColumns(terminal))
+  const names = endpointNames(client)
+  await names.learn(deliveries)
+  const printer = new ListPrinter(terminal, format, deliveryColumns(terminal, names))
   printer.add(deliveries)
   printer.end('no endpoint wanted it')
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 /** At least one for every command, by its path; shown by --help and in docs/cli.md. A comment begins with two blanks and #. */
 export const examples: Readonly<Record<string, readonly string[]>> = {
   start: [
-    'posthorn start --allow-private 127.0.0.1/32',
+    'posthorn start',
     'posthorn start --database sqlite:./data/shop.db --port 4801 --log-level debug',
     'posthorn start --config ./posthorn.json',
   ],
@@ -110,7 +110,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'posthorn simulate --outage 5m --events 5000 --rate 50/s --capacity 100/s -o json',
   ],
   migrate: ['posthorn migrate --dry-run'],
-  'config show': ['posthorn config show --config ./posthorn.json'],
+  'config show': [
+    'posthorn config show --server  # what the running server uses',
+    'posthorn config show --config ./posthorn.json',
+  ],
   completion: ['source <(posthorn completion bash)'],
 }
 

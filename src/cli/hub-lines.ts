@@ -23,7 +23,10 @@ export function linkSayer(terminal: Terminal): (event: HubEvent) => void {
   }
 }
 
-/** What came of one request, in one line. */
+const shownLengthMax = 1_000
+const shownLinesMax = 20
+
+/** What came of one request, in one line; of one that was not taken also what was sent and what was answered. */
 export function printTry(terminal: Terminal, tried: Tried, format: Format): void {
   const at = new Date().toISOString()
   if (format !== 'table') {
@@ -34,11 +37,30 @@ export function printTry(terminal: Terminal, tried: Tried, format: Format): void
   const place = `${tried.method} ${printable(tried.path)}`
   const facts = [printable(tried.type), tried.eventId, place, answer, `${Math.round(tried.tookMs)} ms`]
   terminal.print([at.slice(11, 23), ...facts].join('  '))
+  if (tried.outcome.kind === 'delivered') return
+  for (const line of shownLines(textOf(tried.body))) terminal.print(`  > ${line}`)
+  if (tried.report.kind !== 'answered') return
+  for (const line of shownLines(tried.report.body)) terminal.print(`  < ${line}`)
 }
 
-function rowFrom({ kind: _, report, outcome, remembered: _r, ...facts }: Tried, at: string): Record<string, unknown> {
-  const answer = report.kind === 'answered' ? { statusCode: report.statusCode } : { error: errorOf(report) }
-  return { at, ...facts, outcome: outcome.kind, ...answer }
+/** As much of a body as a person wants to see between two lines. */
+function shownLines(text: string): readonly string[] {
+  if (text === '') return ['(no body)']
+  const lines = text.slice(0, shownLengthMax).split(/\r?\n/).slice(0, shownLinesMax)
+  const left = text.length - lines.join('\n').length
+  return [...lines.map(printable), ...(left > 0 ? [`… ${left} more characters`] : [])]
+}
+
+function textOf(body: Uint8Array): string {
+  return new TextDecoder().decode(body)
+}
+
+function rowFrom({ kind: _, report, outcome, remembered: _r, body, ...facts }: Tried, at: string): object {
+  const answer =
+    report.kind === 'answered'
+      ? { statusCode: report.statusCode, responseBody: report.body.slice(0, shownLengthMax) }
+      : { error: errorOf(report) }
+  return { at, ...facts, outcome: outcome.kind, ...answer, requestBody: textOf(body).slice(0, shownLengthMax) }
 }
 
 function answerOf({ report }: Tried): string {

@@ -86,6 +86,7 @@ async function forward(terminal: Terminal, { client, setup, flags, stopped, memo
     software: `posthorn-listen/${versionOf()}`,
     log,
     onEvent,
+    showsTries: true,
   })
   const keys = terminal.onKey((key) => {
     if (key === 'r') void resend(terminal, client, last)

@@ -12,6 +12,8 @@ export type Listing = Readonly<{
   query: Query
   options: ListOptions
   columns: readonly Column[]
+  /** What a table shows besides the items themselves; called with each page before it is printed. */
+  learn?: (items: readonly Row[]) => Promise<void>
   /** Asked for only when there is nothing. */
   whenEmpty: string | (() => Promise<string>)
 }>
@@ -49,17 +51,18 @@ export async function allItems(client: ApiClient, path: string, query: Query): P
 
 /** Prints a list of the API; with `--all` it follows the cursors to the end. */
 export async function printPages(terminal: Terminal, client: ApiClient, listing: Listing): Promise<void> {
-  const { path, query, options, columns, whenEmpty } = listing
+  const { path, query, options, columns, whenEmpty, learn } = listing
   const printer = new ListPrinter(terminal, options.output, columns)
   const limit = options.limit ?? (options.all ? limitMax : limitDefault)
   let next: string | null = null
   let count = 0
   for await (const page of pages(client, path, { ...query, limit, cursor: options.cursor })) {
+    if (options.output === 'table') await learn?.(page.items)
     printer.add(page.items)
     next = page.next
     count += page.items.length
     // A page may hold few, or none, of what matches rarely, and not be the last.
-    if (!options.all && count >= limit) break
+    if (!options.all && count > 0) break
   }
   if (typeof whenEmpty === 'string') printer.end(whenEmpty)
   else printer.end(count === 0 ? await whenEmpty() : '')

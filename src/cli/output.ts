@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { harmless } from '../core/harmless.ts'
-import { type Cell, Table } from './table.ts'
+import { type Cell, type Heading, Table } from './table.ts'
 import { type Colour, printable, type Terminal } from './terminal.ts'
 
 export const formats = ['table', 'json', 'jsonl'] as const
@@ -9,12 +9,12 @@ export type Format = (typeof formats)[number]
 export type Row = Readonly<Record<string, unknown>>
 
 /** One column of a table: its title, what it shows of an item, and in which colour. */
-export type Column = Readonly<{ title: string; show: (item: Row) => string; colour?: (item: Row) => Colour | null }>
+export type Column = Heading & Readonly<{ show: (item: Row) => string; colour?: (item: Row) => Colour | null }>
 
-/** Adds `-o`, which every command has that prints data. */
+/** Adds `-o` and `--wide`, which every command has that prints data; `run` obeys `--wide`. */
 export function withFormat(command: Command): Command {
   const option = new Option('-o, --output <format>', 'how to print the data').choices(formats).default('table')
-  return command.addOption(option)
+  return command.addOption(option).option('--wide', 'all columns of a table, whole, however narrow the terminal is')
 }
 
 /** Prints items as they come, page by page: memory does not grow with their number. */
@@ -29,10 +29,7 @@ export class ListPrinter {
     this.#terminal = terminal
     this.#format = format
     this.#columns = columns
-    this.#table = new Table(
-      columns.map(({ title }) => title),
-      terminal.columns(),
-    )
+    this.#table = new Table(columns, terminal.columns())
   }
 
   get count(): number {
@@ -61,6 +58,8 @@ export class ListPrinter {
   end(whenEmpty: string): void {
     if (this.#format === 'json') this.#terminal.print(this.#count === 0 ? '[]' : '\n]')
     if (this.#format === 'table' && this.#count === 0) this.#terminal.say(whenEmpty)
+    const { hidden } = this.#table
+    if (hidden.length > 0) this.#terminal.say(`not shown for lack of room: ${hidden.join(', ')}; --wide shows all`)
   }
 
   #addToTable(items: readonly Row[], isFirst: boolean): void {

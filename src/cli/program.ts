@@ -10,7 +10,7 @@ import { addDoctor } from './doctor.ts'
 import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
-import { describeFailure, exitCodes } from './failure.ts'
+import { describeFailure, exitCodes, UsageError } from './failure.ts'
 import { addKeys } from './keys.ts'
 import { addListen } from './listen.ts'
 import { addMigrate } from './migrate.ts'
@@ -29,7 +29,7 @@ import { addUpkeep } from './upkeep.ts'
 import { versionOf } from './version.ts'
 
 const afterHelp = `
-Without a command it starts the server. The other commands speak to a running one:
+\`posthorn start\` runs the server. Most other commands talk to a running server:
   POSTHORN_URL      where it is (default http://127.0.0.1:4800)
   POSTHORN_API_KEY  its key, if it has one
 Both can stand in a file as "url" and "apiKey", named by --config or POSTHORN_CONFIG.
@@ -40,7 +40,7 @@ Exit codes: 0 it worked · 1 it failed · 2 wrong usage or configuration
             4 not known yet, some deliveries are still waiting (--follow)
 
 Try:
-  posthorn start --allow-private 127.0.0.1/32
+  posthorn start
   posthorn sink --port 4900 --script 503x3,200
   posthorn endpoints create http://127.0.0.1:4900/ --types 'order.*'
   posthorn send order.created '{"id":1}' --wait`
@@ -49,10 +49,12 @@ Try:
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
     const env: Record<string, string | undefined> = { ...terminal.env }
-    const program = buildProgram({ ...terminal, env })
+    let isWide = false
+    const program = buildProgram({ ...terminal, env, columns: () => (isWide ? null : terminal.columns()) })
     // The flag wins over the environment; every command finds it in the same place.
     program.hook('preAction', (_, command) => {
-      const { config } = command.opts()
+      const { config, wide } = command.opts()
+      isWide = wide === true
       if (typeof config === 'string') env.POSTHORN_CONFIG = config
     })
     await program.parseAsync(withDefaultCommand(args), { from: 'user' })
@@ -70,11 +72,13 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   }
 }
 
-/** `posthorn` and `posthorn --port 5000` start the server; a word that is no command stays one, to be refused. */
+/** Without a command there is help, and not a server that somebody did not mean to start. */
 function withDefaultCommand(args: readonly string[]): readonly string[] {
   const [first] = args
-  const isForProgram = first !== undefined && (!first.startsWith('-') || /^(?:-h|--help|-V|--version)$/.test(first))
-  return isForProgram ? args : ['start', ...args]
+  if (first === undefined) return ['--help']
+  const isForProgram = !first.startsWith('-') || /^(?:-h|--help|-V|--version)$/.test(first)
+  if (isForProgram) return args
+  throw new UsageError(`Name a command before ${first}, such as posthorn start; posthorn --help lists them all.`)
 }
 
 /** Every command and option there is. */

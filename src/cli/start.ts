@@ -11,7 +11,7 @@ import type { Terminal } from './terminal.ts'
 type StartFlags = ConfigFlags & { watch?: boolean }
 
 export function addStart(program: Command, terminal: Terminal): void {
-  const start = program.command('start').description('run the server (also without any command)')
+  const start = program.command('start').description('run the server')
   withConfigFlags(start)
     .option('--watch', 'load the handlers again when their file changes')
     .action((flags: StartFlags) => runServer(flags, terminal))
@@ -34,7 +34,7 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   const app = await openApp(config, { onFatal: () => process.exit(1), prepare })
   terminal.say(`Posthorn listens on ${app.url}`)
   if (config.allowPrivate.length === 0) {
-    terminal.say('endpoints on this machine are refused; to deliver to a sink here: --allow-private 127.0.0.1/32')
+    terminal.say('endpoints on private addresses and on this machine are refused; --allow-private opens ranges')
   }
   if (config.paused) terminal.say('all delivery is paused; when it may begin: posthorn dispatch resume')
   saveCompiled()

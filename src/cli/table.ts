@@ -2,31 +2,45 @@ import { stripVTControlCharacters } from 'node:util'
 
 export type Cell = Readonly<{ text: string; paint?: (text: string) => string }>
 
+/** `rank`: those with a higher one go first when room is short; by default the place. `min`: what it can be cut to. */
+export type Heading = Readonly<{ title: string; rank?: number; min?: number }>
+
 const gap = '  '
 const narrowestColumn = 4
+const minDefault = 12
 /** What a person copies from here is of no use when something is missing. */
-const wholeColumns: ReadonlySet<string> = new Set(['ID', 'SAMPLE'])
+const wholeId = /(?:^|[^0-9a-z])[a-z]{2,3}_[0-9a-z]{23}(?![0-9a-z])/
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
 
 /**
  * Lays rows out in columns, page by page: widths only grow, so that what was printed stays in line with what follows.
- * With `columns` null nothing is cut: what leaves through a pipe is complete.
+ * Where the terminal is too narrow, long texts are cut down to a width at which they still tell something; then columns
+ * are left out, the least important ones first. An id is never cut. With `columns` null nothing is cut or left out: what
+ * leaves through a pipe is complete.
  */
 export class Table {
-  readonly #titles: readonly string[]
+  readonly #headings: readonly Heading[]
   readonly #columns: number | null
   #widths: readonly number[]
+  /** Which columns there is room for; null until the first rows are there. */
+  #shown: readonly number[] | null = null
+  #hidden: readonly string[] = []
 
-  constructor(titles: readonly string[], columns: number | null) {
-    this.#titles = titles
+  constructor(headings: readonly Heading[], columns: number | null) {
+    this.#headings = headings
     this.#columns = columns
-    this.#widths = titles.map(widthOf)
+    this.#widths = headings.map(({ title }) => widthOf(title))
+  }
+
+  /** The titles of the columns that tell something and had to be left out. */
+  get hidden(): readonly string[] {
+    return this.#hidden
   }
 
   header(): string {
-    return this.#line(this.#titles.map((text) => ({ text })))
+    return this.#line(this.#headings.map(({ title }) => ({ text: title })))
   }
 
   /** Call before `header` with the first rows, so that the titles stand above their columns. */
@@ -34,38 +48,76 @@ export class Table {
     const natural = this.#widths.map((width, column) =>
       rows.reduce((most, row) => Math.max(most, widthOf(row[column]?.text ?? '')), width),
     )
-    this.#widths =
-      this.#columns === null
-        ? natural
-        : shrink(natural, this.#columns, (column) => wholeColumns.has(this.#titles[column] ?? ''))
+    if (this.#columns === null) {
+      this.#widths = natural
+      return
+    }
+    const floors = natural.map((width, column) => {
+      const isWhole = rows.some((row) => wholeId.test(row[column]?.text ?? ''))
+      return isWhole ? width : Math.min(width, this.#headings[column]?.min ?? minDefault)
+    })
+    this.#shown ??= this.#choose(rows, floors, this.#columns)
+    this.#widths = shrink(natural, this.#columns, floors, this.#shown)
   }
 
   lines(rows: readonly (readonly Cell[])[]): readonly string[] {
     return rows.map((row) => this.#line(row))
   }
 
+  /** Takes columns by their importance as long as there is room; one that is empty all the way comes last. */
+  #choose(rows: readonly (readonly Cell[])[], floors: readonly number[], columns: number): readonly number[] {
+    const isEmpty = (column: number) => rows.length > 0 && rows.every((row) => (row[column]?.text ?? '-') === '-')
+    const rankOf = (column: number) =>
+      (isEmpty(column) ? this.#headings.length : 0) + (this.#headings[column]?.rank ?? column)
+    const byRank = floors.map((_, column) => column).sort((a, b) => rankOf(a) - rankOf(b))
+    const shown: number[] = []
+    let used = -gap.length
+    for (const column of byRank) {
+      const width = (floors[column] ?? 0) + gap.length
+      if (shown.length > 0 && used + width > columns) continue
+      shown.push(column)
+      used += width
+    }
+    const left = byRank.filter((column) => !shown.includes(column) && !isEmpty(column))
+    this.#hidden = left.sort((a, b) => a - b).map((column) => this.#headings[column]?.title ?? '')
+    return shown.sort((a, b) => a - b)
+  }
+
   #line(cells: readonly Cell[]): string {
-    const last = cells.length - 1
-    const parts = cells.map(({ text, paint }, column) => {
+    const shown = this.#shown ?? cells.map((_, column) => column)
+    const last = shown.at(-1)
+    const parts = shown.map((column) => {
+      const { text, paint } = cells[column] ?? { text: '' }
       const width = this.#widths[column] ?? 0
-      const shown = this.#columns === null ? text : cut(text, width)
-      const padding = column === last ? '' : ' '.repeat(Math.max(0, width - widthOf(shown)))
-      return `${paint === undefined ? shown : paint(shown)}${padding}`
+      const fitted = this.#columns === null ? text : cut(text, width)
+      const padding = column === last ? '' : ' '.repeat(Math.max(0, width - widthOf(fitted)))
+      return `${paint === undefined ? fitted : paint(fitted)}${padding}`
     })
     return parts.join(gap).trimEnd()
   }
 }
 
-/** Takes from the widest column, again and again, until the line fits. */
-function shrink(natural: readonly number[], columns: number, isWhole: (column: number) => boolean): readonly number[] {
+/**
+ * Takes from the widest column that is above its floor, again and again, until the line fits. A later page may have
+ * less room than the first, for which the columns were chosen: then a text may be cut further.
+ */
+function shrink(
+  natural: readonly number[],
+  columns: number,
+  floors: readonly number[],
+  shown: readonly number[],
+): readonly number[] {
   const widths = [...natural]
-  let over = widths.reduce((sum, width) => sum + width + gap.length, -gap.length) - columns
-  while (over > 0) {
-    const widest = widths.indexOf(Math.max(...widths.filter((_, column) => !isWhole(column))))
-    const width = widths[widest] ?? 0
-    if (width <= narrowestColumn) return widths
-    widths[widest] = width - 1
-    over -= 1
+  let over = shown.reduce((sum, column) => sum + (widths[column] ?? 0) + gap.length, -gap.length) - columns
+  const least = [floors, floors.map((floor, column) => (floor === natural[column] ? floor : narrowestColumn))]
+  for (const floor of least) {
+    while (over > 0) {
+      const wider = shown.filter((column) => (widths[column] ?? 0) > (floor[column] ?? 0))
+      const widest = wider.sort((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0))[0]
+      if (widest === undefined) break
+      widths[widest] = (widths[widest] ?? 0) - 1
+      over -= 1
+    }
   }
   return widths
 }

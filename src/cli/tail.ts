@@ -69,7 +69,8 @@ function printNotice(terminal: Terminal, { output }: TailFlags, text: string): v
   }
   const notice = noticeIn(text)
   if (notice === null) return
-  const time = new Date().toISOString().slice(11, 23)
+  // What came before tells its time; a notice of a loss has none.
+  const time = (typeof notice.at === 'string' ? notice.at : new Date().toISOString()).slice(11, 23)
   terminal.print([time, textOf(notice.kind).padEnd(16), ...wordsOf(terminal, notice)].join('  '))
 }
 
@@ -106,8 +107,10 @@ function wordsOf(terminal: Terminal, notice: Row): readonly string[] {
       return [...say('replayId', 'status'), progressOf(notice)]
     case 'dropped':
       return [terminal.paint('yellow', `${textOf(notice.dropped)} were not read fast enough and are left out`)]
-    default:
-      return [printable(JSON.stringify(notice))]
+    default: {
+      const { at: _, kind: __, ...facts } = notice
+      return [printable(JSON.stringify(facts))]
+    }
   }
 }
 

@@ -58,12 +58,7 @@ export type Terminal = Readonly<{
 export function openTerminal(env: Env): Terminal {
   const { stdin, stdout, stderr } = process
   let whenUnread = (): void => process.exit(brokenPipeExitCode)
-  // The reader of a pipe may leave at any time (`| head`), and a terminal be closed: that is no error worth a stack.
-  stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
-    whenUnread()
-  })
-  stderr.on('error', () => undefined)
+  surviveReaders(() => whenUnread())
   const isLive = Boolean(stderr.isTTY) && env.TERM !== 'dumb'
   let hasLiveLine = false
   const rewrite = (line: string) => {
@@ -119,6 +114,15 @@ export function openTerminal(env: Env): Terminal {
       await (waits ? flushed : Promise.race([flushed, wait(flushMsMax)]))
     },
   }
+}
+
+/** The reader of a pipe may leave at any time (`| head`), and a terminal be closed: that is no error worth a stack. */
+function surviveReaders(whenUnread: () => void): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
+    whenUnread()
+  })
+  process.stderr.on('error', () => undefined)
 }
 
 /** Answers whether what is to be written is dropped, because nobody reads; how many were is said when somebody does. */

@@ -41,3 +41,19 @@ export function numberOf(prefix: IdPrefix, id: string): number | null {
   }
   return Number.isSafeInteger(number) ? number : null
 }
+
+/** Fewer digits are no id: they could mean anything that was made within a quarter of a second. */
+const shortDigitsMin = 8
+const shortId = new RegExp(`^([a-z]{2,3})_[${alphabet}]{${shortDigitsMin},${numberLength + randomLength - 1}}$`)
+
+/** The prefix of a text that is the beginning of an id; null for a whole id, or when too much of it is missing. */
+export function shortIdPrefix(text: string): string | null {
+  return shortId.exec(text)?.[1] ?? null
+}
+
+/** The first and the last number that an id with this beginning can hold. */
+export function numbersBeginning(text: string): readonly [first: number, last: number] {
+  const digits = text.slice(text.indexOf('_') + 1, text.indexOf('_') + 1 + numberLength)
+  const first = [...digits.padEnd(numberLength, '0')].reduce((sum, digit) => sum * 32 + alphabet.indexOf(digit), 0)
+  return [first, first + 32 ** (numberLength - digits.length) - 1]
+}

@@ -19,6 +19,8 @@ export type Tried = Readonly<{
   method: string
   /** At the local target, with its query. */
   path: string
+  /** What was sent there. */
+  body: Uint8Array
   report: HubReport
   outcome: Outcome
   tookMs: number

@@ -22,6 +22,8 @@ export type HubSettings = Readonly<{
   software: string
   log: Logger
   onEvent?: (event: HubEvent) => void
+  /** Who watches prints every try: a failed one is no warning of the log then. */
+  showsTries?: boolean
   timing?: Partial<HubTiming>
 }>
 

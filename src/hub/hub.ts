@@ -174,7 +174,8 @@ class RunningHub implements Hub {
       ...(report.kind === 'answered' && { statusCode: report.statusCode }),
       ...(outcome.kind !== 'delivered' && { error: outcome.error }),
     }
-    const level = outcome.kind === 'delivered' || remembered ? 'info' : 'warn'
+    const isNews = outcome.kind !== 'delivered' && !remembered && this.#settings.showsTries !== true
+    const level = isNews ? 'warn' : 'info'
     const facts = { deliveryId, attempt, route, outcome: outcome.kind, ...answer, tookMs, remembered }
     this.#settings.log[level](facts, 'hub.tried')
     this.#hand(tried)

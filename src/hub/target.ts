@@ -61,7 +61,7 @@ function eventOf({ event }: DeliverHead, body: Uint8Array): Event {
   return { ...event, body, dataOffset: null }
 }
 
-export function triedOf({ head }: Deliver, { route, endpoint }: Target, result: TriedResult): Tried {
+export function triedOf({ head, body }: Deliver, { route, endpoint }: Target, result: TriedResult): Tried {
   const { delivery, attempt, event } = head
   const { pathname, search } = new URL(endpoint.url)
   const asked = {
@@ -72,6 +72,7 @@ export function triedOf({ head }: Deliver, { route, endpoint }: Target, result: 
     route,
     method: 'POST',
     path: pathname + search,
+    body,
   }
   return { kind: 'tried', ...asked, ...result }
 }

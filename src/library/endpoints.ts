@@ -4,7 +4,7 @@ import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
 import { changedEndpoint, changeProblems, endpointSchemas, newEndpoint } from '../server/endpoint-schema.ts'
 import { endpointShown } from '../server/endpoint-shown.ts'
-import { deletionProblem, targetProblems } from '../server/endpoint-target.ts'
+import { deletionProblem, endpointWarnings, targetProblems } from '../server/endpoint-target.ts'
 import { secretOf } from '../server/secrets.ts'
 import { endpointStatsShown } from '../server/status-shown.ts'
 import type { EndpointChangeOptions, EndpointOptions } from './options.ts'
@@ -14,6 +14,8 @@ import { invalid, notFound, readGiven } from './reading.ts'
 export type ShownEndpoint = ReturnType<typeof endpointShown>
 
 export type ShownEndpointStats = ReturnType<typeof endpointStatsShown>
+
+type Warned = Readonly<{ warnings: readonly string[] }>
 
 export type EndpointFilter = Readonly<{ tenant?: string; kind?: EndpointKind; status?: EndpointStatus }>
 
@@ -27,15 +29,16 @@ export class Endpoints {
     this.#schemas = endpointSchemas(pipeline.presets)
   }
 
-  /** An http endpoint, or a route of a relay. The answer has its signing secret. */
-  async create(options: EndpointOptions): Promise<ShownEndpoint & { secret: string | null }> {
+  /** An http endpoint, or a route of a relay. The answer has its signing secret, and says what is probably not meant. */
+  async create(options: EndpointOptions): Promise<ShownEndpoint & { secret: string | null } & Warned> {
     const { catalogue, ids, clock, presets } = this.#pipeline
     const creation = readGiven(this.#schemas.creation, options, 'This endpoint')
     await this.#refuse('This endpoint', creation.tenant ?? defaultTenant, creation)
     const now = clock.wall()
     const endpoint = newEndpoint(creation, ids.next('ep', now), presets, now)
     await catalogue.add(endpoint)
-    return { ...shown(endpoint), secret: secretOf(endpoint) }
+    const warnings = endpointWarnings(endpoint, catalogue.list())
+    return { ...shown(endpoint), secret: secretOf(endpoint), warnings }
   }
 
   async list(filter: EndpointFilter = {}): Promise<readonly ShownEndpoint[]> {
@@ -57,13 +60,16 @@ export class Endpoints {
     return endpoint === null ? null : endpointStatsShown(await status.of(endpoint))
   }
 
-  async update(id: string, options: EndpointChangeOptions): Promise<ShownEndpoint> {
+  async update(id: string, options: EndpointChangeOptions): Promise<ShownEndpoint & Warned> {
     const change = readGiven(this.#schemas.change, options, 'This change')
     const known = this.#pipeline.catalogue.get(id)
     const problems = known === null ? [] : changeProblems(known, change)
     if (problems.length > 0) throw invalid('This change', problems)
     if (known !== null) await this.#refuse('This change', known.tenant, change)
-    return this.#updated(id, (endpoint) => changedEndpoint(endpoint, change, this.#pipeline.clock.wall()))
+    await this.#updated(id, (endpoint) => changedEndpoint(endpoint, change, this.#pipeline.clock.wall()))
+    const after = this.#pipeline.catalogue.get(id)
+    if (after === null) throw notFound('endpoint', id)
+    return { ...shown(after), warnings: endpointWarnings(after, this.#pipeline.catalogue.list()) }
   }
 
   /** Not while the code of a handler is registered: stop that first. */

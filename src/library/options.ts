@@ -92,7 +92,7 @@ type RelayEndpointOptions = Omit<EndpointChangeOptions, 'url' | 'forwardHeaders'
 
 export type EndpointOptions = HttpEndpointOptions | RelayEndpointOptions
 
-/** Every setting of docs/configuration.md by the name that it has in the file. `logLevel` is `warn` by default. */
+/** Every setting of docs/configuration.md by the name that it has in the file. `logLevel` is `warn` by default, `allowPrivate` is `none`. */
 type SettingOptions = Readonly<{
   [N in Exclude<SettingName, 'handlers'> as PublicNameOf<N>]?: N extends `${string}Ms`
     ? DurationOption
@@ -127,8 +127,11 @@ export type PosthornOptions = SettingOptions &
   }>
 
 const ownOptions = ['handlers', 'serve', 'onFatal']
-/** A library is quiet in the log of its host, unless somebody says otherwise. */
-const fallbacks = { logLevel: 'warn' }
+/**
+ * A library is quiet in the log of its host. And it opens no private address by itself: the host may create endpoints
+ * with the URLs of its own users.
+ */
+const fallbacks = { logLevel: 'warn', allowPrivate: 'none' }
 
 /** Options win over the environment and the file; a problem is told by the name of the option. */
 export function configOf(options: PosthornOptions): Config {

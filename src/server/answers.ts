@@ -211,6 +211,11 @@ const secretShown = z.string().nullable().meta({ description: 'whsec_…; null f
 export const endpointWithSecret = z
   .strictObject({ ...endpointFields, secret: secretShown })
   .meta({ id: 'EndpointWithSecret' })
+const warnings = z.array(z.string()).meta({ description: 'What is allowed and probably not meant, in sentences.' })
+export const endpointCreated = z
+  .strictObject({ ...endpointFields, secret: secretShown, warnings })
+  .meta({ id: 'CreatedEndpoint' })
+export const endpointChanged = z.strictObject({ ...endpointFields, warnings }).meta({ id: 'ChangedEndpoint' })
 export const secretAnswer = z.strictObject({ secret: secretShown })
 
 const sourceFields = {

@@ -32,6 +32,39 @@ function unknownRelay(relays: Relays, tenant: string, name: string): string | nu
   return `is no relay of the tenant ${tenant}${hint}`
 }
 
+/** What is allowed and probably not meant, in sentences: another endpoint of the tenant with the same target and types. */
+export function endpointWarnings(endpoint: Endpoint, others: readonly Endpoint[]): readonly string[] {
+  const target = targetOf(endpoint)
+  const types = typesOf(endpoint)
+  const twin = others.find(
+    (other) =>
+      other.id !== endpoint.id &&
+      other.tenant === endpoint.tenant &&
+      target !== null &&
+      targetOf(other) === target &&
+      typesOf(other) === types,
+  )
+  if (twin === undefined) return []
+  const what = endpoint.kind === 'relay' ? 'relay, route and types' : 'URL and types'
+  return [`${twin.id} has the same ${what}: every event of these types is delivered to both.`]
+}
+
+/** null: a handler has a name of its own, which nobody shares. */
+function targetOf(endpoint: Endpoint): string | null {
+  switch (endpoint.kind) {
+    case 'http':
+      return new URL(endpoint.url).href
+    case 'relay':
+      return `${endpoint.relay}/${endpoint.route}`
+    case 'handler':
+      return null
+  }
+}
+
+function typesOf({ types }: Endpoint): string {
+  return types.toSorted().join(' ')
+}
+
 /** Why nothing can be tried there now, in a sentence; null when it can. */
 export function absence(
   { relays, gate }: Readonly<{ relays: Relays; gate: RelayGate }>,

@@ -142,7 +142,8 @@ function problemsOf({ role, params, query, body, method, problems = [], tenants 
   const codes: ProblemCode[] = ['malformed_request', 'request_timeout', 'headers_too_large', 'internal', 'overloaded']
   if (role !== null) codes.push('unauthorized', 'forbidden')
   if (params !== undefined || tenants !== undefined || query?.shape.tenant !== undefined) codes.push('not_found')
-  if (query !== undefined) codes.push('validation')
+  // A short id in the path may begin several.
+  if (query !== undefined || params !== undefined) codes.push('validation')
   if (method !== 'GET') codes.push('too_large', 'shutting_down', 'store_unavailable', 'store_full')
   if (body !== undefined) codes.push('malformed_json', 'unsupported_media_type', 'validation', 'not_found')
   if (body?.kind === 'bytes') codes.push('idempotency_key_reused', 'intake_full')

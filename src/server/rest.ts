@@ -6,6 +6,7 @@ import { announcedProblem, type BodyBudget, BodyReading } from './body-reader.ts
 import { answerBrokenRequest } from './listening.ts'
 import { headersOf, Problem } from './problem.ts'
 import { Api, type RouteFacts } from './route.ts'
+import type { IdLookup } from './short-ids.ts'
 
 const bodyBytesMax = 256 * 1024
 const pathLengthMax = 16 * 1024
@@ -19,6 +20,7 @@ declare module 'fastify' {
 
 export type RestParts = Readonly<{
   access: Access
+  lookUp: IdLookup
   bodies: BodyBudget
   /** What a thrown error is for the client; logs what is our own mistake. */
   reported: (request: FastifyRequest['raw'], error: unknown) => Readonly<{ problem: Problem; requestId?: string }>
@@ -28,7 +30,7 @@ export type RestParts = Readonly<{
 
 /** The API but for its hottest paths: fastify, with our own way to read bodies and to tell problems. */
 export function openRest(
-  { access, bodies, reported, mount }: RestParts,
+  { access, lookUp, bodies, reported, mount }: RestParts,
   addRoutes: (api: Api) => void,
 ): Readonly<{ app: FastifyInstance; api: Api }> {
   const answerError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
@@ -50,7 +52,7 @@ export function openRest(
   })
   readBodies(app, bodies)
   app.setErrorHandler(answerError)
-  const api = new Api(app, access)
+  const api = new Api(app, access, lookUp)
   addRoutes(api)
   refuseOthers(app, api.routes)
   return { app, api }

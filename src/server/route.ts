@@ -8,6 +8,7 @@ import { readObject } from './json.ts'
 import { Problem, type ProblemCode } from './problem.ts'
 import { read } from './schemas.ts'
 import { Scope } from './scope.ts'
+import { type IdLookup, withWholeIds } from './short-ids.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -94,10 +95,12 @@ const anybody: Caller = { name: 'anybody', role: 'read', tenant: null }
  */
 export class Api {
   readonly #app: FastifyInstance
+  readonly #lookUp: IdLookup
   readonly #routes: RouteFacts[] = []
 
-  constructor(app: FastifyInstance, access: Access) {
+  constructor(app: FastifyInstance, access: Access, lookUp: IdLookup) {
     this.#app = app
+    this.#lookUp = lookUp
     // What is served but not described would be unknown to clients, and to the tests that go by the description.
     app.addHook('onRoute', ({ method, url }) => {
       const isDescribed = this.#routes.some((route) => route.url === url && fits(route.method, method))
@@ -135,7 +138,7 @@ export class Api {
       onRequest: (request, _, done) => done(refusal(route, request.caller) ?? undefined),
       handler: async (request, reply) => {
         reply.code(successCode)
-        const answer = await route.handler(contextOf(route, request, reply))
+        const answer = await route.handler(await withWholeIds(contextOf(route, request, reply), this.#lookUp))
         return reply.sent ? reply : reply.send(answer)
       },
     })

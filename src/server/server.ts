@@ -42,6 +42,7 @@ import { statusRoutes } from './routes/status.ts'
 import { streamRoute } from './routes/stream.ts'
 import { systemRoutes } from './routes/system.ts'
 import { upkeepRoutes } from './routes/upkeep.ts'
+import { idLookup } from './short-ids.ts'
 import { Stream } from './stream.ts'
 
 export type { Timeouts } from './listening.ts'
@@ -121,7 +122,7 @@ export type PortSettings = Readonly<{ timeouts: Partial<Timeouts>; isStopping: (
 export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping }: PortSettings) {
   const { config, intake, notices } = parts
   const access = accessBy(config.apiKey, (key) => keys.find(key))
-  const stream = new Stream({ notices, keys, access, tenantMax: config.tenantStreamsMax })
+  const stream = new Stream({ notices, keys, access, now: parts.now, tenantMax: config.tenantStreamsMax })
   // Two: who sends to a source need not say who they are, and must not be able to keep out those who have a key.
   const pace = new BodyPace(timeouts.bodyWindow)
   const bodies = new BodyBudget(config.requestBytesMax, pace)
@@ -148,7 +149,7 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
     const detail = 'There is nothing here but the sources, and what hubs connect to.'
     if (!inboundPath(request, response)) fail(request, response, new Problem('not_found', detail))
   }).on('clientError', answerBrokenRequest)
-  const resting = { access, bodies, mount, reported: reported.bind(null, parts) }
+  const resting = { access, lookUp: idLookup(parts, keys), bodies, mount, reported: reported.bind(null, parts) }
   const { app, api } = openRest(resting, (api) => addRoutes(api, parts, { keys, stream, isStopping }))
   return { app, api, stream, publicServer }
 }

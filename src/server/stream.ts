@@ -36,10 +36,11 @@ export type StreamRequest = Readonly<{
   response: ServerResponse
 }>
 
-type StreamParts = Readonly<{
+export type StreamParts = Readonly<{
   notices: Notices
   keys: Keys
   access: Access
+  now: () => number
   /** How many may listen with keys of one tenant. */
   tenantMax: number
 }>
@@ -127,7 +128,7 @@ export class Stream {
     let text: string | null = null
     for (const client of this.#clients) {
       if (!client.wants(notice)) continue
-      text ??= `event: ${notice.kind}\ndata: ${JSON.stringify(noticeShown(notice))}\n\n`
+      text ??= `event: ${notice.kind}\ndata: ${JSON.stringify(noticeShown(notice, this.#parts.now()))}\n\n`
       client.send(text)
     }
   }
@@ -202,6 +203,8 @@ export const streamHeaders = {
   'x-accel-buffering': 'no',
 }
 
-function noticeShown(notice: Notice): object {
-  return notice.kind === 'attempt.settled' ? { ...notice, startedAt: instant(notice.startedAt) } : notice
+/** `at` is when it was told, which is right after it was on disk. */
+function noticeShown({ kind, ...facts }: Notice, at: number): object {
+  const started = 'startedAt' in facts && { startedAt: instant(facts.startedAt) }
+  return { kind, at: instant(at), ...facts, ...started }
 }

@@ -94,6 +94,11 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
   /** Newest first. */
   listEvents(query: EventQuery): Promise<Page<EventSummary>>
   getDelivery(id: string): Promise<DeliveryRecord | null>
+  /**
+   * Ids of events (`evt_`), deliveries (`dlv_`) or replays (`rpl_`) that begin with this text, in the order of ids, of one
+   * tenant or of all. The text is a short id (core/id), so that few rows have to be looked at.
+   */
+  findIds(query: IdQuery): Promise<readonly string[]>
   /** The newest 500, oldest first. */
   listAttempts(deliveryId: string): Promise<readonly Attempt[]>
   /** Newest first. */
@@ -234,6 +239,8 @@ export type EventSummary = Readonly<Omit<Event, 'body' | 'dataOffset'> & { size:
 
 /** A delivery as people see it, with what they want to know of its event. */
 export type DeliveryRecord = Readonly<{ delivery: Delivery; type: string; tenant: string; key: string | null }>
+
+export type IdQuery = Readonly<{ beginning: string; tenant?: string; limit: number }>
 
 export type EventQuery = Readonly<{
   tenant?: string

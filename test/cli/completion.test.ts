@@ -46,7 +46,8 @@ describe('completion in bash', { skip: skipUnless('bash') }, () => {
     // The value of an option is no command, even if it reads like one.
     ['posthorn send --key endpoints --ba', ['--batch']],
     ['posthorn completion f', ['fish']],
-    ['posthorn --por', ['--port']],
+    ['posthorn start --por', ['--port']],
+    ['posthorn --por', []],
     ['posthorn send --key ', []],
   ] as const) {
     test(`offers ${expected.join(' ') || 'nothing'} for \`${typed}\``, async () => {

@@ -41,6 +41,17 @@ describe('posthorn doctor', () => {
     assert.deepEqual(readdirSync(path.join(cwd, 'data')), before)
   })
 
+  test('tells which private addresses endpoints may use, and why', async (t) => {
+    const cwd = folderFor(t)
+    const nowhere = { POSTHORN_URL: 'http://127.0.0.1:9' }
+    const ranges = async (env: Record<string, string>) =>
+      of((await examine(cwd, { ...nowhere, ...env })).found, 'private ranges')?.found
+    assert.equal(await ranges({}), 'endpoints may use 127.0.0.0/8, ::1 (the default without an API key)')
+    const closed = 'endpoints may use no private addresses (the default with an API key)'
+    assert.equal(await ranges({ POSTHORN_API_KEY: 'k'.repeat(20) }), closed)
+    assert.equal(await ranges({ POSTHORN_ALLOW_PRIVATE: '10.0.0.0/8' }), 'endpoints may use 10.0.0.0/8 (by env)')
+  })
+
   test('a server that does not run is a warning, and its port is looked at', async (t) => {
     const { code, found } = await examine(folderFor(t), { POSTHORN_URL: 'http://127.0.0.1:9' })
     assert.equal(code, 0)

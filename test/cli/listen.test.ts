@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, type TestContext, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { Webhook } from 'standardwebhooks'
@@ -28,8 +31,33 @@ describe('posthorn listen', () => {
     )
     const { code, stdout, stderr } = await listen.stop('SIGINT')
     assert.equal(code, 0, stderr)
-    assert.equal(stdout.trimEnd().split('\n').length, 2, 'data is on stdout, and nothing else is')
+    const lines = stdout.trimEnd().split('\n')
+    assert.equal(lines.filter((line) => /^\d\d:/.test(line)).length, 2, 'a line for each')
+    assert.ok(
+      lines.every((line) => /^(?:\d\d:| {2}[<>] )/.test(line)),
+      'data is on stdout, and nothing else is',
+    )
     assert.deepEqual(await leftAt(server), [[], []])
+  })
+
+  test('tells of a failure once, with what was sent and what was answered', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const target = createServer((request, response) => {
+      request.resume().on('end', () => response.writeHead(422).end('{"why":"no such \u001b[31mitem"}\nsecond line'))
+    }).listen(0, '127.0.0.1')
+    t.after(() => target.close())
+    await once(target, 'listening')
+    const { port } = target.address() as AddressInfo
+    const listen = listenFor(t, server, ['--forward', `http://127.0.0.1:${port}/hooks`])
+    await listen.line(/^connected to/)
+    await server.cli(['send', 'order.created', '{"item":"horn"}'])
+    await listen.line(/second line/)
+    const { stdout, stderr } = await listen.stop('SIGINT')
+    const [line, ...more] = stdout.trimEnd().split('\n')
+    assert.match(line ?? '', /order\.created .* 422 /)
+    assert.match(more[0] ?? '', /^ {2}> \{"type":"order\.created".*"data":\{"item":"horn"\}\}$/)
+    assert.deepEqual(more.slice(1), ['  < {"why":"no such \\u001b[31mitem"}', '  < second line'])
+    assert.doesNotMatch(stderr, /hub\.tried|422/, 'the log does not repeat what is printed')
   })
 
   test('tells the secret by which its requests are signed', async (t) => {

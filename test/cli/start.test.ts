@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { posthorn, start } from './command.ts'
@@ -40,20 +40,27 @@ describe('posthorn start', () => {
     assert.doesNotMatch(stderr, /again/)
   })
 
-  test('tells how to deliver to this machine, unless that is allowed', async (t) => {
-    const running = start(['start', '--port', '0'], { cwd: folderFor(t) })
+  test('says that private addresses are refused where all of them are, with a key', async (t) => {
+    const env = { POSTHORN_API_KEY: 'k'.repeat(20) }
+    const running = start(['start', '--port', '0'], { cwd: folderFor(t), env })
     t.after(() => running.stop('SIGKILL'))
-    await running.line(/--allow-private 127\.0\.0\.1\/32/)
+    await running.line(/private addresses and on this machine are refused; --allow-private/)
     await running.stop()
-    const server = await serverFor(t, folderFor(t))
-    assert.doesNotMatch((await server.running.stop()).stderr, /are refused/)
+    const open = start(['start', '--port', '0'], { cwd: folderFor(t) })
+    t.after(() => open.stop('SIGKILL'))
+    await open.line(/^Posthorn listens on/)
+    assert.doesNotMatch((await open.stop()).stderr, /are refused/)
   })
 
-  test('starts without the word start', async (t) => {
-    const running = start(['--port', '0'], { cwd: folderFor(t) })
-    t.after(() => running.stop('SIGKILL'))
-    await running.line(/^Posthorn listens on/)
-    assert.equal((await running.stop()).code, 0)
+  test('is not run without the word start: there is help instead', async (t) => {
+    const cwd = folderFor(t)
+    const bare = await posthorn([], { cwd })
+    assert.equal(bare.code, 0)
+    assert.match(bare.stdout, /^Usage: posthorn .*\n[\s\S]*posthorn start/)
+    const flags = await posthorn(['--port', '0'], { cwd })
+    assert.deepEqual([flags.code, flags.stdout], [2, ''])
+    assert.match(flags.stderr, /^posthorn: Name a command before --port, such as posthorn start;/)
+    assert.deepEqual(readdirSync(cwd), [], 'nothing was made')
   })
 
   test('says that its port is taken, with exit code 1', async (t) => {

@@ -4,11 +4,12 @@ import { cut, Table, widthOf } from '../../src/cli/table.ts'
 import { printable } from '../../src/cli/terminal.ts'
 
 const cells = (...texts: string[]) => texts.map((text) => ({ text }))
+const titled = (...titles: string[]) => titles.map((title) => ({ title }))
 const wideRows = [cells('evt_1', 'x'.repeat(90)), cells('evt_22', '短い')]
 
 describe('a table', () => {
   test('stands in columns', () => {
-    const table = new Table(['ID', 'TYPE', 'END'], null)
+    const table = new Table(titled('ID', 'TYPE', 'END'), null)
     const rows = [cells('a', '注文.作成', '1'), cells('bbbb', 'c', '2')]
     table.fit(rows)
     assert.deepEqual(
@@ -18,13 +19,13 @@ describe('a table', () => {
   })
 
   test('cuts nothing in a pipe', () => {
-    const table = new Table(['ID', 'TEXT'], null)
+    const table = new Table(titled('ID', 'TEXT'), null)
     table.fit(wideRows)
     assert.ok(table.lines(wideRows)[0]?.endsWith('x'.repeat(90)))
   })
 
   test('fits the terminal, and what was cut ends in …', () => {
-    const table = new Table(['ID', 'TEXT'], 40)
+    const table = new Table(titled('ID', 'TEXT'), 40)
     table.fit(wideRows)
     const [first = '', second] = table.lines(wideRows)
     assert.equal(widthOf(first), 40)
@@ -32,27 +33,69 @@ describe('a table', () => {
     assert.equal(second, 'evt_22  短い')
   })
 
-  test('stays readable on a terminal that is far too narrow', () => {
-    const table = new Table(['AAAAAAAAAA', 'BBBBBBBBBB'], 3)
-    table.fit([])
-    assert.equal(table.header(), 'AAA…  BBB…')
+  const id = 'dlv_0aj5dsxw001wx9x8gmeah8v'
+  const endpoint = 'ep_0aj5dsxw001wx9x8gmeah8v'
+  const error = 'the connection was refused by 10.1.2.3:8080'
+
+  test('never cuts an id, whatever its column is called', () => {
+    const table = new Table(titled('ENDPOINT', 'LAST ERROR'), 40)
+    const row = cells(endpoint, error)
+    table.fit([row])
+    assert.deepEqual(table.lines([row]), [`${endpoint}  the connect…`])
   })
 
-  test('never cuts an id, which is there to be copied', () => {
-    const table = new Table(['ID', 'LAST ERROR'], 40)
-    const row = cells('dlv_0aj5dsxw001wx9x8gmeah8v', 'the connection was refused')
-    table.fit([row])
-    assert.deepEqual(table.lines([row]), ['dlv_0aj5dsxw001wx9x8gmeah8v  the connec…'])
+  test('leaves columns out by their importance when texts would be cut to nothing, and tells which', () => {
+    const headings = [
+      { title: 'ID' },
+      { title: 'STATUS' },
+      { title: 'N', rank: 9 },
+      { title: 'ERROR', rank: 0, min: 20 },
+    ]
+    const row = cells(id, 'failed', '1', error)
+    const at = (columns: number) => {
+      const table = new Table(headings, columns)
+      table.fit([row])
+      return [table.header().split(/\s+/), table.lines([row])[0], table.hidden]
+    }
+    assert.deepEqual(at(80), [
+      ['ID', 'STATUS', 'N', 'ERROR'],
+      `${id}  failed  1  the connection was refused by 10.1.2.3:…`,
+      [],
+    ])
+    assert.deepEqual(at(58), [['ID', 'STATUS', 'ERROR'], `${id}  failed  the connection was r…`, ['N']])
+    assert.deepEqual(at(50), [['ID', 'ERROR'], `${id}  the connection was r…`, ['STATUS', 'N']])
+    assert.deepEqual(at(20), [['ID'], id, ['STATUS', 'N', 'ERROR']])
+  })
+
+  test('leaves out what is empty before anything else, without a word', () => {
+    const table = new Table([{ title: 'REASON', rank: 0 }, { title: 'TYPE' }, { title: 'COUNT' }], 14)
+    const rows = [cells('-', 'order.created', '1')]
+    table.fit(rows)
+    assert.deepEqual([table.header(), ...table.lines(rows), table.hidden], ['TYPE', 'order.created', ['COUNT']])
+  })
+
+  test('shows one column at least, on a terminal that is far too narrow', () => {
+    const table = new Table(titled('AAAAAAAAAA', 'BBBBBBBBBB'), 3)
+    table.fit([])
+    assert.deepEqual([table.header(), table.hidden], ['AAAAAAAAAA', ['BBBBBBBBBB']])
+  })
+
+  test('keeps to its columns when a later page is wider', () => {
+    const table = new Table(titled('A', 'B'), 20)
+    table.fit([cells('x', 'y')])
+    const later = [cells('a'.repeat(30), 'b'.repeat(30))]
+    table.fit(later)
+    assert.deepEqual(table.lines(later), ['aaaaaaaa…  bbbbbbbb…'])
   })
 
   test('keeps its columns over pages', () => {
-    const table = new Table(['ID', 'N'], null)
+    const table = new Table(titled('ID', 'N'), null)
     table.fit([cells('long-id', '1')])
     assert.deepEqual(table.lines([cells('x', '2')]), ['x        2'])
   })
 
   test('colours do not move columns', () => {
-    const table = new Table(['A', 'B'], null)
+    const table = new Table(titled('A', 'B'), null)
     const rows = [[{ text: 'ok', paint: (text: string) => `\u001b[32m${text}\u001b[39m` }, { text: '1' }]]
     table.fit(rows)
     assert.deepEqual(table.lines(rows), ['\u001b[32mok\u001b[39m  1'])

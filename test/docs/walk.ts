@@ -18,16 +18,30 @@ export type Step = Readonly<{
 const root = path.join(import.meta.dirname, '../..')
 const waitMsMax = 60_000
 /** The ports that the pages speak of; each walk has others in their place. */
-const ports = ['4800', '4900', '4901']
+const ports = ['4800', '4900', '4901', '4902']
 
-export function stepsOf(page: string): readonly Step[] {
-  const blocks = blocksOf(readFileSync(path.join(root, page), 'utf8'))
-  return blocks.flatMap(({ language, text, line }, index) => {
+/** `until`: the heading at which the reader stops. */
+export function stepsOf(page: string, until?: string): readonly Step[] {
+  const text = readFileSync(path.join(root, page), 'utf8')
+  const end = until === undefined ? text.length : text.indexOf(`\n${until}\n`)
+  if (end < 0) throw new Error(`${page} has no ${until}`)
+  const blocks = blocksOf(text.slice(0, end))
+  return blocks.flatMap(({ language, text: commands, line }, index) => {
     if (language !== 'sh') return []
     const next = blocks[index + 1]
     const shown = next?.language === 'text' ? next.text : null
-    return [{ line, commands: text, terminal: /^# terminal (\d+)/.exec(text)?.[1] ?? null, shown }]
+    return stepsIn(commands).map((step) => ({ line, ...step, shown }))
   })
+}
+
+/** A block is for one terminal, which its first line names; or each of its lines goes on running in one of its own. */
+function stepsIn(commands: string): readonly Pick<Step, 'commands' | 'terminal'>[] {
+  const lines = commands.trimEnd().split('\n')
+  const terminals = lines.map((line) => /^(?:npm start|bin\/posthorn sink)\b.*# terminal (\d+)/.exec(line)?.[1])
+  if (terminals.every((terminal) => terminal !== undefined)) {
+    return lines.map((line, index) => ({ commands: `${line}\n`, terminal: terminals[index] ?? null }))
+  }
+  return [{ commands, terminal: /^# terminal (\d+)/.exec(commands)?.[1] ?? null }]
 }
 
 function blocksOf(page: string): readonly Block[] {
@@ -61,7 +75,7 @@ export class Walk {
 
   /** What the step printed, as the page would show it. A reader who only looks will look again until it is there. */
   async take(step: Step): Promise<string> {
-    const commands = this.#local(step.commands.replaceAll('npm start -- ', 'bin/posthorn start '))
+    const commands = this.#local(step.commands.replaceAll(/npm start(?: --)?(?= |$)/gm, 'bin/posthorn start'))
     if (step.terminal !== null) {
       await this.#background(step.terminal, commands)
       return ''

@@ -25,6 +25,11 @@ describe('the options of the library', () => {
     assert.deepEqual([config.publicHost, config.apiKey], ['127.0.0.3', 'k'.repeat(20)])
   })
 
+  test('open no private address by themselves: whose URLs the host passes on is not known here', () => {
+    assert.deepEqual(configOf({}).allowPrivate, [])
+    assert.deepEqual(configOf({ serve: { port: 0 } }).allowPrivate, [])
+  })
+
   test('of serve are told by their whole name', () => {
     assert.throws(() => configOf({ serve: { prot: 1 } } as object), /serve\.prot is not an option; did you mean port\?/)
     assert.throws(() => configOf({ serve: { port: -1 } }), /\n {2}serve\.port must be a whole number/)

@@ -72,6 +72,7 @@ describe('an endpoint', () => {
         lastError: null,
         lastErrorAt: null,
       },
+      warnings: [],
     })
   })
 
@@ -267,7 +268,7 @@ describe('a bad endpoint is refused with a clear error:', () => {
   }
 
   test('the url http://2130706433, which is 127.0.0.1', async () => {
-    const strict = await openServed({ POSTHORN_ALLOW_PRIVATE: '' })
+    const strict = await openServed({ POSTHORN_ALLOW_PRIVATE: 'none' })
     try {
       for (const url of ['http://2130706433', 'http://127.0.0.1:9/', 'http://localhost/', 'http://0x7f.1/']) {
         const reply = await strict.call('POST', '/v1/endpoints', { url })

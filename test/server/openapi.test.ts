@@ -75,7 +75,11 @@ describe('the OpenAPI document', () => {
 
 test('a route that is not described cannot be registered', () => {
   const app = fastify()
-  const api = new Api(app, () => ({ name: 'x', role: 'admin', tenant: null }))
+  const api = new Api(
+    app,
+    () => ({ name: 'x', role: 'admin', tenant: null }),
+    async () => [],
+  )
   const facts = { name: 'x', summary: 'x', tag: 'system', role: null, responses: { 200: null } } as const
   api.route({ ...facts, method: 'GET', url: '/described', handler: () => 'x' })
   assert.throws(() => app.get('/other', () => 'x'), /not described/)

@@ -242,6 +242,15 @@ describe('query plans of the reader', () => {
     }
   })
 
+  test('what an id begins with is a range of keys', () => {
+    for (const prefix of ['evt', 'dlv', 'rpl'] as const) {
+      const beginning = anId(prefix).slice(0, 12)
+      const plan = planOfRead((reader) => reader.findIds({ beginning, tenant: 'acme', limit: 3 }))
+      assert.match(plan, /SEARCH (?:events|d|replays) USING/)
+      assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/)
+    }
+  })
+
   test('pages of everything follow the row key and never sort', () => {
     for (const cursor of [undefined, '5']) {
       const page = { limit: 10, ...(cursor === undefined ? {} : { cursor }) }

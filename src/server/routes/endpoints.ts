@@ -3,10 +3,18 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import { type Caller, mayAct } from '../../core/api-key.ts'
 import { type Endpoint, endpointKinds, endpointStatuses } from '../../core/endpoint.ts'
-import { attemptAnswer, endpointAnswer, endpointWithSecret, pageOf, secretAnswer } from '../answers.ts'
+import {
+  attemptAnswer,
+  endpointAnswer,
+  endpointChanged,
+  endpointCreated,
+  endpointWithSecret,
+  pageOf,
+  secretAnswer,
+} from '../answers.ts'
 import { changedEndpoint, changeProblems, endpointSchemas, newEndpoint, rotationSchema } from '../endpoint-schema.ts'
 import { endpointShown } from '../endpoint-shown.ts'
-import { absence, deletionProblem, targetProblems } from '../endpoint-target.ts'
+import { absence, deletionProblem, endpointWarnings, targetProblems } from '../endpoint-target.ts'
 import { readMembers } from '../json.ts'
 import { idPaging, pageById } from '../paging.ts'
 import { notFound, Problem, validationProblem } from '../problem.ts'
@@ -54,7 +62,7 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     tag: 'endpoints',
     role: 'admin',
     body: { kind: 'json', schema: schemas.creation, example: creationExample },
-    responses: { 201: endpointWithSecret },
+    responses: { 201: endpointCreated },
     problems: ['conflict'],
     handler: async ({ scope, caller, body, reply }) => {
       const tenant = scope.owner(body.tenant)
@@ -62,7 +70,8 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
       const endpoint = newEndpoint({ ...body, tenant }, ids.next('ep', now()), presets, now())
       await catalogue.add(endpoint)
       reply.header('cache-control', 'no-store')
-      return { ...shown(endpoint, caller), secret: secretOf(endpoint) }
+      const warnings = endpointWarnings(endpoint, catalogue.list())
+      return { ...shown(endpoint, caller), secret: secretOf(endpoint), warnings }
     },
   })
 
@@ -73,13 +82,14 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
     name: 'changeEndpoint',
     summary: 'Change the fields that are named; the rest stays',
     body: { kind: 'json', schema: schemas.change, example: { concurrency: 2, types: ['order.*'] } },
-    responses: { 200: endpointAnswer },
+    responses: { 200: endpointChanged },
     handler: async ({ scope, caller, params: { id }, body }) => {
       const before = known(parts, scope, id)
       const problems = changeProblems(before, body)
       if (problems.length > 0) throw validationProblem(problems)
       await refuseTarget(parts, scope, before.tenant, body)
-      return shown(await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now())), caller)
+      const after = await updated(parts, id, (endpoint) => changedEndpoint(endpoint, body, now()))
+      return { ...shown(after, caller), warnings: endpointWarnings(after, catalogue.list()) }
     },
   })
 

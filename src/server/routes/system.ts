@@ -1,6 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { z } from 'zod'
+import { describeConfig } from '../../config.ts'
 import { readinessOf } from '../../upkeep/health.ts'
+import { pageOf } from '../answers.ts'
 import { openApiDocument } from '../openapi.ts'
 import type { Api } from '../route.ts'
 import type { ServerParts } from '../server.ts'
@@ -15,6 +17,29 @@ const readiness = z.strictObject({
 export function systemRoutes(api: Api, parts: ServerParts, isStopping: () => boolean): void {
   healthRoutes(api, parts, isStopping)
   descriptionRoutes(api, parts)
+  configRoute(api, parts)
+}
+
+const setting = z.strictObject({
+  name: z.string(),
+  env: z.string().meta({ description: 'Its environment variable.' }),
+  value: z.string().meta({ description: 'As it would be written; a secret is masked.' }),
+  origin: z.enum(['flag', 'env', 'file', 'default']),
+})
+
+/** Paths and addresses of the machine are in it: it is for those who run the server. */
+function configRoute(api: Api, { config }: ServerParts): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/config',
+    name: 'getConfig',
+    summary: 'Every setting of this server, its value and where the value comes from; secrets are masked',
+    tag: 'system',
+    role: 'admin',
+    tenants: 'all',
+    responses: { 200: pageOf(setting) },
+    handler: () => ({ items: describeConfig(config), next: null }),
+  })
 }
 
 function healthRoutes(api: Api, { store, dispatcher, version }: ServerParts, isStopping: () => boolean): void {

@@ -50,6 +50,7 @@ function serve(
     getEvent: (id) => reader.getEvent(id),
     listEvents: (query) => reader.listEvents(query),
     getDelivery: (id) => reader.getDelivery(id),
+    findIds: (query) => reader.findIds(query),
     listAttempts: (deliveryId) => reader.listAttempts(deliveryId),
     listDeliveries: (query) => reader.listDeliveries(query),
     getReplay: (id) => reader.getReplay(id),

@@ -1,10 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Attempt } from '../../core/attempt.ts'
 import type { Event } from '../../core/event.ts'
-import { numberOf } from '../../core/id.ts'
+import { numberOf, numbersBeginning, shortIdPrefix } from '../../core/id.ts'
 import type { Replay } from '../../core/replay.ts'
 import type { ReplayQuery } from '../replay-store.ts'
-import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, Page } from '../store.ts'
+import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, IdQuery, Page } from '../store.ts'
 import type { DeadLetterCount } from '../upkeep-store.ts'
 import type { LightUpcoming } from './bodies.ts'
 import { readDeadLettersSince } from './dead-letter-hours.ts'
@@ -32,6 +32,7 @@ export type Reads = {
   getEvent: { request: string; answer: Event | null }
   listEvents: { request: EventQuery; answer: Page<EventSummary> }
   getDelivery: { request: string; answer: DeliveryRecord | null }
+  findIds: { request: IdQuery; answer: readonly string[] }
   listAttempts: { request: string; answer: readonly Attempt[] }
   listDeliveries: { request: DeliveryQuery; answer: Page<DeliveryRecord> }
   getReplay: { request: string; answer: Replay | null }
@@ -43,6 +44,16 @@ export type Reads = {
 const attemptsMax = 500
 /** Others' reads wait for no longer than it takes to look at this many rows. */
 const looksPerPieceMax = 10_000
+
+/** By the row key, which an id carries; a replay's is not in its id, so that its index on ids has to do. */
+const idsSql: Readonly<Record<string, string>> = {
+  evt: `SELECT id FROM events
+    WHERE no BETWEEN ?1 AND ?2 AND id >= ?3 AND id < ?3 || '~' AND tenant = ifnull(?4, tenant) ORDER BY no LIMIT ?5`,
+  dlv: `SELECT d.id FROM deliveries d CROSS JOIN events e ON e.no = d.event_no
+    WHERE d.no BETWEEN ?1 AND ?2 AND d.id >= ?3 AND d.id < ?3 || '~' AND e.tenant = ifnull(?4, e.tenant)
+    ORDER BY d.no LIMIT ?5`,
+  rpl: `SELECT id FROM replays WHERE id >= ?3 AND id < ?3 || '~' AND tenant IS ifnull(?4, tenant) ORDER BY id LIMIT ?5`,
+}
 
 const recordSql = `
   SELECT ${deliveryColumns}, e.id, p.id, e.type, e.tenant, e.key FROM deliveries d
@@ -81,6 +92,13 @@ export class Reader {
   getDelivery(id: string): DeliveryRecord | null {
     const row = this.#statements.row(`${recordSql} AND d.id = ?`, [numberOf('dlv', id), id])
     return row === undefined ? null : toRecord(row)
+  }
+
+  findIds({ beginning, tenant, limit }: IdQuery): string[] {
+    const sql = idsSql[shortIdPrefix(beginning) ?? '']
+    if (sql === undefined) return []
+    const values = [...numbersBeginning(beginning), beginning, tenant ?? null, limit]
+    return this.#statements.rows(sql, values).map(([id]) => String(id))
   }
 
   listAttempts(deliveryId: string): Attempt[] {

@@ -24,6 +24,7 @@ import type {
   EndPendingRequest,
   EventQuery,
   EventSummary,
+  IdQuery,
   LeaseRenewal,
   Page,
   PullBackRequest,
@@ -165,6 +166,10 @@ class SqliteStore implements Store {
 
   getDelivery(id: string): Promise<DeliveryRecord | null> {
     return this.#reader.call('getDelivery', id)
+  }
+
+  findIds(query: IdQuery): Promise<readonly string[]> {
+    return this.#reader.call('findIds', query)
   }
 
   listAttempts(deliveryId: string): Promise<readonly Attempt[]> {

@@ -202,6 +202,30 @@ export function recordContract(promise: Promised): void {
     )
   })
 
+  promise('finds ids by their beginning, within a tenant', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const acme = anArrival(endpoint, { event: { tenant: 'acme' } })
+    await store.append([acme, anArrival(endpoint, { event: { tenant: 'other' } })])
+    const beginningOf = (id: string, digits: number) => id.slice(0, id.indexOf('_') + 1 + digits)
+    const events = (await store.listEvents({ limit: 10 })).items.map(({ id }) => id)
+    const deliveries = (await store.listDeliveries({ limit: 10 })).items.map(({ delivery }) => delivery.id)
+    for (const [ids, mine] of [
+      [events, acme.event.id],
+      [deliveries, acme.deliveries[0]!.id],
+    ] as const) {
+      const beginning = beginningOf(mine, 8)
+      assert.deepEqual(await store.findIds({ beginning, limit: 10 }), [...ids].reverse())
+      assert.deepEqual(await store.findIds({ beginning, limit: 1 }), [ids.at(-1)])
+      assert.deepEqual(await store.findIds({ beginning, tenant: 'acme', limit: 10 }), [mine])
+      assert.deepEqual(await store.findIds({ beginning, tenant: 'nobody', limit: 10 }), [])
+      for (const digits of [11, 15, 22]) {
+        assert.deepEqual(await store.findIds({ beginning: beginningOf(mine, digits), limit: 10 }), [mine])
+      }
+      const wrong = `${beginningOf(mine, 20)}${mine.charAt(mine.length - 3) === '0' ? '1' : '0'}`
+      assert.deepEqual(await store.findIds({ beginning: wrong, limit: 10 }), [], 'the random part counts as well')
+    }
+  })
+
   promise('says nothing about what it does not have', async (store) => {
     assert.equal(await store.getEvent('evt_nonsense'), null)
     assert.equal(await store.getDelivery('dlv_nonsense'), null)

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { stripVTControlCharacters } from 'node:util'
+import { widthOf } from '../../src/cli/table.ts'
+import { hasScript, onTerminal } from './command.ts'
+import { folderFor, type Server, serverFor, sinkFor } from './server.ts'
+
+const skip = hasScript ? false : 'the command `script` is not installed'
+const wholeId = /\b(?:evt|dlv|ep|src|rly|key|rpl)_[0-9a-z]{23}(?![0-9a-z…])/
+const cutId = /\b(?:evt|dlv|ep|src|rly|key|rpl)_[0-9a-z]*…/
+
+/** What is on a terminal of 80 columns, line by line. */
+async function shown(server: Server, args: readonly string[]): Promise<string[]> {
+  const { code, stdout } = await onTerminal(args, { env: { POSTHORN_URL: server.url, NO_COLOR: '1' } })
+  assert.equal(code, 0, stdout)
+  return stripVTControlCharacters(stdout).trimEnd().split(/\r?\n/)
+}
+
+describe('on a terminal of 80 columns', { skip }, () => {
+  test('no list cuts an id, and none is wider than the terminal', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const sink = await sinkFor(t, '400')
+    const url = `${sink.url}/a/rather/long/path/to/the/webhooks/of/a/customer`
+    const types = 'order.created,order.paid,order.sent,invoice.paid'
+    const endpoint = await server.json(['endpoints', 'create', url, '--types', types])
+    await server.cli(['send', 'order.created', '{"id":1}', '--key', 'a-key-of-some-length', '--wait'])
+    await server.json(['sources', 'create', 'a-source-with-a-name', '--provider', 'none'])
+    await server.json(['relays', 'create', 'a-relay-with-a-name'])
+    await server.json(['keys', 'create', '--role', 'read', '--name', 'a key with quite a long name to tell it by'])
+    await server.json(['dlq', 'replay', '--type', 'order.created', '--yes'])
+    const lists = ['endpoints', 'sources', 'relays', 'keys', 'events', 'deliveries', 'replays', 'breakers']
+    for (const args of [...lists.map((name) => [name, 'list']), ['dlq', 'list', '--group', 'error']]) {
+      const lines = await shown(server, args)
+      const table = lines.filter((line) => !line.startsWith('not shown') && !line.includes('there are more'))
+      assert.match(table.slice(1).join('\n') || lines.join('\n'), wholeId, args.join(' '))
+      assert.doesNotMatch(table.join('\n'), cutId, args.join(' '))
+      assert.deepEqual(
+        table.filter((line) => widthOf(line) > 80),
+        [],
+      )
+    }
+    const failed = await shown(server, ['dlq', 'list'])
+    assert.match(failed[0] ?? '', /^ID +STATUS +TYPE +TARGET.*LAST ERROR$/)
+    assert.match(failed[1] ?? '', /^dlv_\w{23} +failed +order.cre\S* +127\.0\.0\.1\S+ .*HTTP 400/)
+    assert.match(failed.at(-1) ?? '', /^not shown for lack of room: ENDPOINT.*; --wide shows all$/)
+    assert.equal(textOf(endpoint.id).length, 26)
+  })
+
+  test('--wide leaves nothing out and cuts nothing', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const sink = await sinkFor(t, '400')
+    const { id } = await server.json(['endpoints', 'create', sink.url, '--description', 'the shop of a customer'])
+    await server.cli(['send', 'order.created', '{"id":1}', '--wait'])
+    const lines = await shown(server, ['deliveries', 'list', '--wide'])
+    assert.match(lines[0] ?? '', /^ID +STATUS +TYPE +ENDPOINT +TARGET +ATTEMPTS .* LAST ERROR$/)
+    assert.ok((lines[1] ?? '').includes(textOf(id)) && (lines[1] ?? '').includes('the shop of a customer'))
+    assert.doesNotMatch(lines.join('\n'), /…|not shown/)
+  })
+
+  test('an id that was cut off somewhere is taken by the commands', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const { id } = await server.json(['endpoints', 'create', 'http://127.0.0.1:9/'])
+    const cut = textOf(id).slice(0, 13)
+    assert.equal((await server.json(['endpoints', 'show', cut])).id, id)
+    const gone = await server.cli(['endpoints', 'delete', cut, '--yes'])
+    assert.equal(gone.code, 0, gone.stderr)
+    assert.equal(gone.stderr, `${textOf(id)} is deleted\n`)
+  })
+
+  test('an endpoint that was deleted is said to be', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const { id } = await server.json(['endpoints', 'create', 'http://127.0.0.1:9/'])
+    await server.cli(['send', 'order.created', '{"id":1}'])
+    await server.cli(['endpoints', 'delete', textOf(id), '--yes'])
+    const { stdout } = await server.cli(['deliveries', 'list'])
+    assert.match(stdout, new RegExp(`${textOf(id)} +deleted `))
+  })
+})
+
+function textOf(value: unknown): string {
+  return String(value)
+}
