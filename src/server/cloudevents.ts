@@ -1,10 +1,11 @@
 import type { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import { z } from 'zod'
 import { valueAt } from '../intake/json-scan.ts'
 import { readMembers } from './json.ts'
 import { type FieldError, validationProblem } from './problem.ts'
-import { headersMax, keyBytesMax } from './schemas.ts'
+import { headersMax, keyBytesMax, sentType } from './schemas.ts'
 
 /** The context of a CloudEvent 1.0: what Posthorn needs, and all of it as headers (`ce-…`) that travel along. */
 export type CloudEvent = Readonly<{
@@ -19,6 +20,26 @@ const structuredType = /^application\/cloudevents\+json *(?:;|$)/i
 const required = ['specversion', 'id', 'source', 'type'] as const
 const attributeName = /^[a-z0-9]{1,20}$/
 const valueLengthMax = 4_096
+
+/** A CloudEvent in structured mode, for the description of the API. */
+export const structuredEvent = z
+  .object({
+    specversion: z.literal('1.0'),
+    id: z.string().min(1).max(200),
+    source: z.string().min(1).max(200),
+    type: sentType,
+    data: z.unknown().optional(),
+    data_base64: z.string().optional(),
+  })
+  .meta({
+    id: 'CloudEvent',
+    description: 'CloudEvents 1.0. Every other attribute has a name of 1 to 20 letters and digits.',
+    patternProperties: {
+      '^(?!data$)[a-z0-9]{1,20}$': { type: ['string', 'number', 'boolean', 'null'], maxLength: 1_000 },
+    },
+    maxProperties: headersMax,
+    additionalProperties: false,
+  })
 
 /** The CloudEvent that this request is; null when it is none. Throws a problem when it is a broken one. */
 export function cloudEventOf(headers: IncomingHttpHeaders, body: Buffer): CloudEvent | null {

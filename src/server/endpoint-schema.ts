@@ -21,7 +21,9 @@ import {
   numberBetween,
   relayName,
   says,
+  standardSecretPattern,
   tenant,
+  urlFacts,
   wholeNumber,
 } from './schemas.ts'
 import { newSecret } from './secrets.ts'
@@ -95,7 +97,7 @@ const classify = z
 const httpFields = {
   url: checkedText(urlProblem)
     .transform((text) => new URL(text).href)
-    .meta({ pattern: '^[hH][tT][tT][pP][sS]?:', maxLength: urlLengthMax, examples: ['https://shop.example/hooks'] }),
+    .meta({ ...urlFacts, maxLength: urlLengthMax, examples: ['https://shop.example/hooks'] }),
   disableAfter: disableAfter.optional(),
   forwardHeaders: forwardHeaders.optional(),
 }
@@ -160,7 +162,10 @@ function creationSchema(rules: ReturnType<typeof ruleFields>) {
     .meta(jsonSchemaOf(z.union([closedObject(http), closedObject(relay)])))
 }
 
-const secret = checkedText(secretProblem).meta({ pattern: '^whsec_', examples: [`whsec_${'A'.repeat(32)}`] })
+const secret = checkedText(secretProblem).meta({
+  pattern: standardSecretPattern,
+  examples: [`whsec_${'A'.repeat(32)}`],
+})
 
 export const rotationSchema = closedObject({
   keepOldFor: duration(0, 7 * 24 * hourMs).default(24 * hourMs),

@@ -1,11 +1,10 @@
 import type { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { z } from 'zod'
 import type { Acceptance, EventInput, Intake } from '../intake/intake.ts'
 import { acceptedShown } from './answers.ts'
 import type { Access } from './auth.ts'
 import { announcedProblem, type BodyBudget, BodyReading } from './body-reader.ts'
-import { cloudEventOf } from './cloudevents.ts'
+import { cloudEventOf, structuredEvent } from './cloudevents.ts'
 import { agreedKey, eventSchema, inputOf, keyReused, readEvent, requestFacts } from './event-reader.ts'
 import { readMembers } from './json.ts'
 import { Problem, validationProblem } from './problem.ts'
@@ -27,13 +26,14 @@ const sending = { url: hotPathUrl, role: 'send' } as const
 
 /** What is served here, for the description of the API. */
 export function hotPathFacts(bytesMax: number): RouteFacts {
-  const content = { 'application/json': eventSchema, 'application/cloudevents+json': z.looseObject({}) }
+  const content = { 'application/json': eventSchema, 'application/cloudevents+json': structuredEvent }
   const example = { type: 'order.created', data: { id: 42 }, key: 'order-42' }
   return {
     ...sending,
     method: 'POST',
     name: 'sendEvent',
     summary: 'Send an event; a 202 means that it is on disk',
+    takesKey: true,
     tag: 'events',
     body: { kind: 'bytes', content, bytesMax, example },
     responses: { 202: acceptedShown },

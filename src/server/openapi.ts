@@ -24,7 +24,7 @@ export function openApiDocument(routes: readonly RouteFacts[], version: string):
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
-    tags: tags.map((name) => ({ name })),
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     security: [{ key: [] }],
     paths,
     components: {
@@ -35,10 +35,11 @@ export function openApiDocument(routes: readonly RouteFacts[], version: string):
 }
 
 function operationOf(route: RouteFacts, components: Components): object {
-  const { name, summary, tag, role, tenants = 'own', body } = route
+  const { name, summary, description, tag, role, tenants = 'own', body } = route
   return {
     operationId: name,
     summary,
+    description,
     tags: [tag],
     ...(role === null ? { security: [] } : { 'x-posthorn-role': role, 'x-posthorn-tenants': tenants }),
     parameters: parametersOf(route, components),
@@ -47,7 +48,7 @@ function operationOf(route: RouteFacts, components: Components): object {
   }
 }
 
-function parametersOf({ params = {}, query, method, tag }: RouteFacts, components: Components): object[] {
+function parametersOf({ params = {}, query, takesKey }: RouteFacts, components: Components): object[] {
   const inPath = Object.entries(params).map(([name, schema]) => ({
     ...{ name, in: 'path', required: true },
     schema: schemaIn(components, schema, 'input'),
@@ -56,15 +57,14 @@ function parametersOf({ params = {}, query, method, tag }: RouteFacts, component
     ...{ name, in: 'query', required: false },
     schema: schemaIn(components, schema as z.ZodType, 'input'),
   }))
-  const isSending = tag === 'events' && method === 'POST'
-  return [...inPath, ...inQuery, ...(isSending ? [idempotencyKey] : [])]
+  return [...inPath, ...inQuery, ...(takesKey === true ? [idempotencyKey] : [])]
 }
 
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   required: false,
-  description: 'The same request again within 24 hours answers with the first event. Not for batches.',
+  description: 'The same request again within 24 hours answers with the first event.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
 

@@ -20,8 +20,17 @@ declare module 'fastify' {
   }
 }
 
-export const tags = ['events', 'endpoints', 'deliveries', 'sources', 'relays', 'replays', 'keys', 'system'] as const
-export type Tag = (typeof tags)[number]
+export const tags = {
+  events: 'Send events, and look at what was sent.',
+  endpoints: 'Where events go, and how.',
+  deliveries: 'What became of an event at each endpoint: waiting deliveries, attempts and dead letters.',
+  sources: 'Where webhooks of providers come in.',
+  relays: 'Hubs behind NAT that Posthorn delivers to.',
+  replays: 'Jobs that send dead letters again.',
+  keys: 'Who may use the API, and for which tenant.',
+  system: 'The server itself: health, status, metrics and upkeep.',
+} as const
+export type Tag = keyof typeof tags
 
 type Shape = Readonly<Record<string, z.ZodType>>
 
@@ -52,6 +61,10 @@ export type RouteFacts = Readonly<{
   /** The operation's name for those who make clients from the OpenAPI document, like `listEndpoints`. */
   name: string
   summary: string
+  /** What a caller should know, in a sentence or more. */
+  description?: string
+  /** Whether the header `Idempotency-Key` is for it. */
+  takesKey?: boolean
   tag: Tag
   /** Who may call it; null: whoever can reach the port. */
   role: Role | null

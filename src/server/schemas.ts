@@ -5,6 +5,7 @@ import { headerProblem } from '../core/headers.ts'
 import { relayNameLengthMax, relayNamePattern, relayNameProblem } from '../core/relay.ts'
 import { eventTypeLengthMax, eventTypeProblem, sentTypeProblem, typePatternProblem } from '../core/routing.ts'
 import { didYouMean } from '../core/spelling.ts'
+import { durationPattern } from './number-pattern.ts'
 import { errorsMax, type FieldError, validationProblem } from './problem.ts'
 
 // The words of the API: each schema says what it wants in one sentence that follows the name of the field.
@@ -114,6 +115,10 @@ export function duration(minMs: number, maxMs: number) {
     .refine((ms): ms is number => ms !== null && ms >= minMs && ms <= maxMs, { error })
     .meta({
       description: `A duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}; a number is milliseconds.`,
+      anyOf: [
+        { type: 'string', pattern: durationPattern(minMs, maxMs) },
+        { type: 'number', minimum: minMs, maximum: maxMs },
+      ],
     })
 }
 
@@ -169,6 +174,15 @@ export const relayName = checkedText(relayNameProblem).meta({
   examples: ['home'],
 })
 
+/** What the OpenAPI document says of URLs: somewhat less than is taken, which JSON Schema has no words for. */
+export const urlFacts = {
+  format: 'uri',
+  pattern: String.raw`^https?://(([a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,30}[a-z0-9])?|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-f:]+\])(:[0-9]{1,5})?([/?][!-"$-~]*)?$`,
+}
+
+/** `whsec_` and 24 to 63 bytes in base64 without padding. */
+export const standardSecretPattern = '^whsec_([A-Za-z0-9+/]{4}){8,21}$'
+
 /** What people say of an endpoint or a source. */
 export const description = textUpTo(descriptionLengthMax)
 
@@ -220,7 +234,11 @@ export const instant = z
   })
   .transform((text) => Date.parse(text))
   .refine((at) => Number.isFinite(at), { error: instantError })
-  .meta({ description: 'RFC 3339, or a date.', examples: ['2026-01-31T12:00:00Z'] })
+  .meta({
+    description: 'RFC 3339, or a date.',
+    examples: ['2026-01-31T12:00:00Z'],
+    anyOf: [{ format: 'date-time' }, { format: 'date' }],
+  })
 
 const limitError = says(`must be a whole number from 1 to ${pageLimitMax}`)
 

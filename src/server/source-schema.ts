@@ -6,7 +6,18 @@ import { parseSecret } from '../core/signature.ts'
 import { type Provider, providers, type Source } from '../core/source.ts'
 import { templateLengthMax, templateProblem, typeTemplateProblem } from '../core/type-template.ts'
 import { providerRules } from '../intake/providers/providers.ts'
-import { checkedText, choice, closedObject, description, duration, says, tenant, wholeNumber } from './schemas.ts'
+import {
+  checkedText,
+  choice,
+  closedObject,
+  description,
+  duration,
+  says,
+  standardSecretPattern,
+  tenant,
+  urlFacts,
+  wholeNumber,
+} from './schemas.ts'
 import { newSecret } from './secrets.ts'
 import { instant } from './shown.ts'
 
@@ -54,7 +65,7 @@ function changeableFields(bytesMax: number) {
       .nullable()
       .optional(),
     url: checkedText(urlProblem)
-      .meta({ pattern: '^[hH][tT][tT][pP][sS]?://', maxLength: urlLengthMax })
+      .meta({ ...urlFacts, maxLength: urlLengthMax })
       .nullable()
       .optional(),
     hmac: scheme.optional(),
@@ -73,12 +84,26 @@ export function sourceSchemas(bytesMax: number) {
   // Asked even when single fields are wrong, so that all is told at once.
   const when = ({ value }: { value: unknown }) => typeof value === 'object' && value !== null
   return {
-    creation: rules.reduce(
-      (schema, [field, error, holds]) => schema.refine(holds, { path: [field], error, when }),
-      creation,
-    ),
+    creation: rules
+      .reduce((schema, [field, error, holds]) => schema.refine(holds, { path: [field], error, when }), creation)
+      .meta({ anyOf: [...providers, 'svix' as const].map(formOf) }),
     change: closedObject(fields, 'a field that can be changed'),
   }
+}
+
+/** The rules below for one provider, in the words of JSON Schema. */
+function formOf(word: Provider | 'svix'): Readonly<Record<string, unknown>> {
+  const provider = word === 'svix' ? 'standard' : word
+  const { secret: need, signsUrl } = providerRules[provider]
+  const properties = {
+    provider: { const: word },
+    ...(need === 'none' && { secret: false }),
+    ...(provider === 'standard' && { secret: { pattern: standardSecretPattern } }),
+    ...(provider !== 'hmac' && { hmac: false }),
+    ...(signsUrl === false && { url: { type: 'null' } }),
+  }
+  const required = [...(need === 'given' ? ['secret'] : []), ...(provider === 'hmac' ? ['hmac'] : [])]
+  return { properties, required }
 }
 
 const standardSecretWanted = 'must be whsec_ and 24 to 64 bytes in base64'
@@ -190,7 +215,9 @@ export function sourceShown(source: Source): Record<string, unknown> {
 function headerName() {
   const problemOf = (text: string) =>
     text.length === 0 ? 'must be the name of a header' : signatureHeaderProblem(text)
-  return checkedText(problemOf, 'must be the name of a header').transform((text) => text.toLowerCase())
+  return checkedText(problemOf, 'must be the name of a header')
+    .transform((text) => text.toLowerCase())
+    .meta({ pattern: '^[A-Za-z0-9-]{1,100}$', examples: ['x-signature'] })
 }
 
 /** Any name that a header can have: `webhook-…` is reserved on the way out alone. */

@@ -10,7 +10,7 @@ import { hotPathFacts } from '../hot-path.ts'
 import { encodingProblem } from '../json.ts'
 import { rawInput } from '../raw-event.ts'
 import type { Api } from '../route.ts'
-import { closedQuery, idParam, key, pageLimitMax, pageQuery, tenant } from '../schemas.ts'
+import { closedQuery, idParam, key, pageLimitMax, pageQuery, sentType, tenant } from '../schemas.ts'
 import type { ServerParts } from '../server.ts'
 import { eventShown, summaryShown } from '../shown.ts'
 
@@ -64,7 +64,12 @@ function rawRoute(api: Api, { config, intake }: ServerParts): void {
     summary: 'Send bytes of any content type, or a CloudEvent',
     tag: 'events',
     role: 'send',
-    params: { id: z.string().meta({ description: 'The type of the event; a CloudEvent brings its own.' }) },
+    takesKey: true,
+    params: {
+      id: z
+        .string()
+        .meta({ ...z.toJSONSchema(sentType), description: 'The type of the event; a CloudEvent brings its own.' }),
+    },
     query: rawQuery,
     body: { kind: 'bytes', content: { '*/*': null }, bytesMax: config.eventBytesMax },
     responses: { 202: acceptedShown },
