@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { deliveryStatuses } from '../core/delivery.ts'
-import { endpointKinds, endpointStatuses, orderings } from '../core/endpoint.ts'
+import { type EndpointKind, endpointStatuses, orderings } from '../core/endpoint.ts'
 import { outcomeKinds, reasons } from '../core/outcome.ts'
 import { presetNames } from '../core/retry-policy.ts'
 import { providers } from '../core/source.ts'
@@ -21,7 +21,9 @@ export function idShown(prefix: string) {
 /** One page of a list: go on with `next` as the cursor. */
 export function pageOf(item: z.ZodType) {
   const next = z.string().nullable().meta({ description: 'The cursor of the next page; null: that was all.' })
-  return z.strictObject({ items: z.array(item), next })
+  const { id: name } = item.meta() ?? {}
+  if (name === undefined) throw new Error('what a page is made of has no name')
+  return z.strictObject({ items: z.array(item), next }).meta({ id: `${name}Page` })
 }
 
 export const problemShown = z
@@ -179,11 +181,6 @@ export const conditionAnswer = z.strictObject({
 const endpointFields = {
   id: idShown('ep'),
   tenant: z.string(),
-  kind: z.enum(endpointKinds),
-  url: z.string().optional().meta({ description: 'Of http endpoints.' }),
-  handler: z.string().optional().meta({ description: 'Of handlers.' }),
-  relay: z.string().optional().meta({ description: 'Of relay endpoints: the name of the relay.' }),
-  route: z.string().optional().meta({ description: 'Of relay endpoints: what the hub calls its target.' }),
   description: z.string(),
   types: z.array(z.string()),
   ordering: z.enum(orderings),
@@ -194,28 +191,41 @@ const endpointFields = {
   breaker: z.union([z.literal(false), breakerShown]),
   classify: z.record(z.string(), z.enum(['permanent', 'retryable'])),
   headers: headersShown,
-  forwardHeaders: z.boolean().optional(),
-  disableAfter: z
-    .union([z.literal(false), durationShown])
-    .optional()
-    .meta({ description: 'Of http endpoints.' }),
   status: z.enum(endpointStatuses),
   statusReason: z.string().nullable(),
   createdAt: instantShown,
   updatedAt: instantShown,
   condition: conditionAnswer,
 }
-export const endpointAnswer = z.strictObject(endpointFields).meta({ id: 'Endpoint' })
+const targets = {
+  http: {
+    url: z.string(),
+    forwardHeaders: z.boolean(),
+    disableAfter: z.union([z.literal(false), durationShown]),
+  },
+  handler: { handler: z.string().meta({ description: 'The name that the handler was registered by.' }) },
+  relay: {
+    relay: z.string().meta({ description: 'The name of the relay.' }),
+    route: z.string().meta({ description: 'What the hub calls its target.' }),
+  },
+}
+
+/** An endpoint of any kind with these fields besides; `name` is what the OpenAPI document calls it. */
+function endpointOf(name: string, more: z.ZodRawShape) {
+  const form = <const K extends EndpointKind>(kind: K) =>
+    z
+      .strictObject({ kind: z.literal(kind), ...endpointFields, ...targets[kind], ...more })
+      .meta({ id: `${kind[0]?.toUpperCase()}${kind.slice(1)}${name}` })
+  const forms = [form('http'), form('handler'), form('relay')] as const
+  return z.discriminatedUnion('kind', forms).meta({ id: name, discriminator: { propertyName: 'kind' } })
+}
 
 const secretShown = z.string().nullable().meta({ description: 'whsec_…; null for endpoints that sign nothing.' })
-export const endpointWithSecret = z
-  .strictObject({ ...endpointFields, secret: secretShown })
-  .meta({ id: 'EndpointWithSecret' })
 const warnings = z.array(z.string()).meta({ description: 'What is allowed and probably not meant, in sentences.' })
-export const endpointCreated = z
-  .strictObject({ ...endpointFields, secret: secretShown, warnings })
-  .meta({ id: 'CreatedEndpoint' })
-export const endpointChanged = z.strictObject({ ...endpointFields, warnings }).meta({ id: 'ChangedEndpoint' })
+export const endpointAnswer = endpointOf('Endpoint', {})
+export const endpointWithSecret = endpointOf('EndpointWithSecret', { secret: secretShown })
+export const endpointCreated = endpointOf('CreatedEndpoint', { secret: secretShown, warnings })
+export const endpointChanged = endpointOf('ChangedEndpoint', { warnings })
 export const secretAnswer = z.strictObject({ secret: secretShown })
 
 const sourceFields = {

@@ -35,7 +35,7 @@ export const structuredEvent = z
     id: 'CloudEvent',
     description: 'CloudEvents 1.0. Every other attribute has a name of 1 to 20 letters and digits.',
     patternProperties: {
-      '^(?!data$)[a-z0-9]{1,20}$': { type: ['string', 'number', 'boolean', 'null'], maxLength: 1_000 },
+      '^(?!data$)[a-z0-9]{1,20}$': { type: ['string', 'number', 'boolean', 'null'], maxLength: valueLengthMax },
     },
     maxProperties: headersMax,
     additionalProperties: false,

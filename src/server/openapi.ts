@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { problemShown } from './answers.ts'
+import { descriptions } from './descriptions.ts'
 import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import { type ProblemCode, problemStatus } from './problem.ts'
 import { type AnswerSpec, type BodySpec, type RouteFacts, tags } from './route.ts'
@@ -35,11 +36,11 @@ export function openApiDocument(routes: readonly RouteFacts[], version: string):
 }
 
 function operationOf(route: RouteFacts, components: Components): object {
-  const { name, summary, description, tag, role, tenants = 'own', body } = route
+  const { name, summary, tag, role, tenants = 'own', body } = route
   return {
     operationId: name,
     summary,
-    description,
+    description: descriptions[name],
     tags: [tag],
     ...(role === null ? { security: [] } : { 'x-posthorn-role': role, 'x-posthorn-tenants': tenants }),
     parameters: parametersOf(route, components),
@@ -103,7 +104,9 @@ function responsesOf(route: RouteFacts, components: Components): object {
   const answered = Object.entries(route.responses).map(([status, answer]) => {
     return [status, { description: descriptionOf(Number(status)), ...contentOf(answer, components) }]
   })
-  return mergedContent(Object.fromEntries(refused), Object.fromEntries(answered))
+  const isUpgrade = answered.every(([status]) => Number(status) < 200)
+  const upgraded = isUpgrade ? { default: { description: 'Another protocol: OpenAPI has no words for it.' } } : {}
+  return { ...mergedContent(Object.fromEntries(refused), Object.fromEntries(answered)), ...upgraded }
 }
 
 /** A status may be an answer of the route's own and a problem: then it has both contents. */

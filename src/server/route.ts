@@ -61,8 +61,6 @@ export type RouteFacts = Readonly<{
   /** The operation's name for those who make clients from the OpenAPI document, like `listEndpoints`. */
   name: string
   summary: string
-  /** What a caller should know, in a sentence or more. */
-  description?: string
   /** Whether the header `Idempotency-Key` is for it. */
   takesKey?: boolean
   tag: Tag

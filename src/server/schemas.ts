@@ -176,7 +176,6 @@ export const relayName = checkedText(relayNameProblem).meta({
 
 /** What the OpenAPI document says of URLs: somewhat less than is taken, which JSON Schema has no words for. */
 export const urlFacts = {
-  format: 'uri',
   pattern: String.raw`^https?://(([a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,30}[a-z0-9])?|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-f:]+\])(:[0-9]{1,5})?([/?][!-"$-~]*)?$`,
 }
 
@@ -185,6 +184,9 @@ export const standardSecretPattern = '^whsec_([A-Za-z0-9+/]{4}){8,21}$'
 
 /** What people say of an endpoint or a source. */
 export const description = textUpTo(descriptionLengthMax)
+
+/** What core says of names, for the OpenAPI document. */
+const headerNamePattern = `^(?!(host|content-length|transfer-encoding|connection|expect|upgrade|te|trailer|keep-alive)$)(?!(proxy|webhook|posthorn)-)[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$`
 
 /** Headers by name in lower case. */
 export const headers = z
@@ -196,7 +198,12 @@ export const headers = z
     }
     return headers
   })
-  .meta({ type: 'object', additionalProperties: { type: 'string', maxLength: 4_096 }, maxProperties: headersMax })
+  .meta({
+    type: 'object',
+    propertyNames: { pattern: headerNamePattern },
+    additionalProperties: { type: 'string', maxLength: 4_096, pattern: String.raw`^[\t\x20-\x7e\x80-\xff]*$` },
+    maxProperties: headersMax,
+  })
   .optional()
 
 /** Not zod: its records pass `__proto__` over, and this runs for every event that has headers. */

@@ -225,10 +225,14 @@ function signatureHeaderProblem(name: string): string | null {
   return headerProblem(`x-${name}`, '') === null ? null : 'must be the name of a header: letters, digits and hyphens'
 }
 
+const mediaTypePattern = /^[A-Za-z0-9_!#$&^.+-]{1,127}\/[A-Za-z0-9_!#$&^.+-]{1,127}$/
+
 function mediaType() {
   const problemOf = (text: string) =>
-    /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/.test(text) ? null : 'must be a media type like application/json'
-  return checkedText(problemOf).transform((text) => text.toLowerCase())
+    mediaTypePattern.test(text) ? null : 'must be a media type like application/json'
+  return checkedText(problemOf)
+    .transform((text) => text.toLowerCase())
+    .meta({ pattern: mediaTypePattern.source, examples: ['application/json'] })
 }
 
 function nameProblem(text: string): string | null {

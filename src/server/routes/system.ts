@@ -20,12 +20,14 @@ export function systemRoutes(api: Api, parts: ServerParts, isStopping: () => boo
   configRoute(api, parts)
 }
 
-const setting = z.strictObject({
-  name: z.string(),
-  env: z.string().meta({ description: 'Its environment variable.' }),
-  value: z.string().meta({ description: 'As it would be written; a secret is masked.' }),
-  origin: z.enum(['flag', 'env', 'file', 'default']),
-})
+const setting = z
+  .strictObject({
+    name: z.string(),
+    env: z.string().meta({ description: 'Its environment variable.' }),
+    value: z.string().meta({ description: 'As it would be written; a secret is masked.' }),
+    origin: z.enum(['flag', 'env', 'file', 'default']),
+  })
+  .meta({ id: 'Setting' })
 
 /** Paths and addresses of the machine are in it: it is for those who run the server. */
 function configRoute(api: Api, { config }: ServerParts): void {
