@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { deliveryStatuses } from '../core/delivery.ts'
-import { type EndpointKind, endpointStatuses, orderings } from '../core/endpoint.ts'
+import { type EndpointKind, endpointKinds, endpointStatuses, orderings } from '../core/endpoint.ts'
 import { outcomeKinds, reasons } from '../core/outcome.ts'
 import { presetNames } from '../core/retry-policy.ts'
 import { providers } from '../core/source.ts'
@@ -212,12 +212,13 @@ const targets = {
 
 /** An endpoint of any kind with these fields besides; `name` is what the OpenAPI document calls it. */
 function endpointOf(name: string, more: z.ZodRawShape) {
+  const nameOf = (kind: EndpointKind) => `${kind[0]?.toUpperCase()}${kind.slice(1)}${name}`
   const form = <const K extends EndpointKind>(kind: K) =>
-    z
-      .strictObject({ kind: z.literal(kind), ...endpointFields, ...targets[kind], ...more })
-      .meta({ id: `${kind[0]?.toUpperCase()}${kind.slice(1)}${name}` })
+    z.strictObject({ kind: z.literal(kind), ...endpointFields, ...targets[kind], ...more }).meta({ id: nameOf(kind) })
+  const mapping = Object.fromEntries(endpointKinds.map((kind) => [kind, `#/components/schemas/${nameOf(kind)}`]))
+  const discriminator = { propertyName: 'kind', mapping }
   const forms = [form('http'), form('handler'), form('relay')] as const
-  return z.discriminatedUnion('kind', forms).meta({ id: name, discriminator: { propertyName: 'kind' } })
+  return z.discriminatedUnion('kind', forms).meta({ id: name, discriminator })
 }
 
 const secretShown = z.string().nullable().meta({ description: 'whsec_…; null for endpoints that sign nothing.' })

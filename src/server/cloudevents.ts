@@ -21,6 +21,9 @@ const required = ['specversion', 'id', 'source', 'type'] as const
 const attributeName = /^[a-z0-9]{1,20}$/
 const valueLengthMax = 4_096
 
+const attributeFacts = { type: ['string', 'number', 'boolean', 'null'], maxLength: valueLengthMax }
+const attribute = z.unknown().meta(attributeFacts)
+
 /** A CloudEvent in structured mode, for the description of the API. */
 export const structuredEvent = z
   .object({
@@ -29,14 +32,15 @@ export const structuredEvent = z
     source: z.string().min(1).max(200),
     type: sentType,
     data: z.unknown().optional(),
-    data_base64: z.string().optional(),
+    data_base64: z.unknown().optional(),
+    datacontenttype: attribute.optional(),
+    dataschema: attribute.optional(),
   })
   .meta({
     id: 'CloudEvent',
     description: 'CloudEvents 1.0. Every other attribute has a name of 1 to 20 letters and digits.',
-    patternProperties: {
-      '^(?!data$)[a-z0-9]{1,20}$': { type: ['string', 'number', 'boolean', 'null'], maxLength: valueLengthMax },
-    },
+    // All but those that begin with a d, and the four above that do.
+    patternProperties: { '^[a-ce-z0-9][a-z0-9]{0,19}$': attributeFacts },
     maxProperties: headersMax,
     additionalProperties: false,
   })

@@ -159,7 +159,18 @@ function creationSchema(rules: ReturnType<typeof ruleFields>) {
       context.issues.push(...parsed.error.issues.map((issue) => ({ ...issue, input }) as z.core.$ZodRawIssue))
       return z.NEVER
     })
-    .meta(jsonSchemaOf(z.union([closedObject(http), closedObject(relay)])))
+    .meta({
+      ...jsonSchemaOf(
+        z.union([
+          closedObject(http).meta({ id: 'NewHttpEndpoint' }),
+          closedObject(relay).meta({ id: 'NewRelayEndpoint' }),
+        ]),
+      ),
+      discriminator: {
+        propertyName: 'kind',
+        mapping: { http: '#/components/schemas/NewHttpEndpoint', relay: '#/components/schemas/NewRelayEndpoint' },
+      },
+    })
 }
 
 const secret = checkedText(secretProblem).meta({

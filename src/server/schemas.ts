@@ -186,7 +186,13 @@ export const standardSecretPattern = '^whsec_([A-Za-z0-9+/]{4}){8,21}$'
 export const description = textUpTo(descriptionLengthMax)
 
 /** What core says of names, for the OpenAPI document. */
-const headerNamePattern = `^(?!(host|content-length|transfer-encoding|connection|expect|upgrade|te|trailer|keep-alive)$)(?!(proxy|webhook|posthorn)-)[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$`
+const headerNames = {
+  pattern: "^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$",
+  not: {
+    pattern:
+      '^([Hh]ost|[Cc]ontent-[Ll]ength|[Tt]ransfer-[Ee]ncoding|[Cc]onnection|[Ee]xpect|[Uu]pgrade|[Tt][Ee]|[Tt]railer|[Kk]eep-[Aa]live|([Pp]roxy|[Ww]ebhook|[Pp]osthorn)-.*)$',
+  },
+}
 
 /** Headers by name in lower case. */
 export const headers = z
@@ -200,7 +206,7 @@ export const headers = z
   })
   .meta({
     type: 'object',
-    propertyNames: { pattern: headerNamePattern },
+    propertyNames: headerNames,
     additionalProperties: { type: 'string', maxLength: 4_096, pattern: String.raw`^[\t\x20-\x7e\x80-\xff]*$` },
     maxProperties: headersMax,
   })

@@ -35,11 +35,16 @@ const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 export const sourceName = checkedText(nameProblem).meta({ pattern: namePattern.source, examples: ['github-main'] })
 const secret = checkedText(secretProblem).meta({ minLength: secretLengthMin, maxLength: secretLengthMax })
 
+/** Templates as far as a regular expression can say what they are: a header or a place in the body, between text. */
+const placePattern = String.raw`\{([a-z0-9-]+|\$(\.[A-Za-z0-9_]+)+)\??\}`
+const typeTemplatePattern = `^[A-Za-z0-9_:/-]+([.]([A-Za-z0-9_:/-]+|${placePattern}))*$`
+const keyTemplatePattern = `^[A-Za-z0-9_:/.-]*(${placePattern}|[A-Za-z0-9_:/.-])$`
+
 const scheme = closedObject({
   header: headerName(),
   algorithm: choice(['sha1', 'sha256', 'sha512']).default('sha256'),
   encoding: choice(['hex', 'base64']).default('hex'),
-  prefix: checkedText(prefixProblem).meta({ maxLength: prefixLengthMax }).default(''),
+  prefix: checkedText(prefixProblem).meta({ pattern: '^[!-~]*$', maxLength: prefixLengthMax }).default(''),
   timestampHeader: headerName().nullable().default(null),
   idHeader: headerName().nullable().default(null),
 })
@@ -50,10 +55,10 @@ function changeableFields(bytesMax: number) {
   return {
     description: description.optional(),
     type: checkedText(typeTemplateProblem)
-      .meta({ minLength: 1, maxLength: templateLengthMax, examples: ['github.{x-github-event}'] })
+      .meta({ pattern: typeTemplatePattern, maxLength: templateLengthMax, examples: ['github.{x-github-event}'] })
       .optional(),
     key: checkedText(templateProblem)
-      .meta({ minLength: 1, maxLength: templateLengthMax, examples: ['{$.repository.full_name}'] })
+      .meta({ pattern: keyTemplatePattern, maxLength: templateLengthMax, examples: ['{$.repository.full_name}'] })
       .nullable()
       .optional(),
     tolerance: duration(secondMs, dayMs).optional(),
