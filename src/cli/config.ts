@@ -37,7 +37,7 @@ async function showConfig({ output, server = false, ...flags }: ShowOptions, ter
   const { describeConfig } = await import('../config.ts')
   printer.add(describeConfig(config))
   printer.end('')
-  terminal.say('what a server started here would have; posthorn config show --server asks the one that runs')
+  terminal.say('Settings of this shell; for a running server: posthorn config show --server')
 }
 
 function colourOf({ origin }: Row): 'dim' | null {

@@ -10,6 +10,14 @@ import { says } from './schemas.ts'
 export const dryRun = z.boolean({ error: says('must be true or false') }).default(false)
 export const all = z.literal(true, { error: says('must be true, or left out') }).optional()
 
+/** The rule below in the words of JSON Schema. */
+export const filterOrAll = {
+  anyOf: [
+    { required: ['filter'], properties: { filter: { minProperties: 1 }, all: false } },
+    { required: ['all'], properties: { filter: false } },
+  ],
+}
+
 /** Nobody touches everything by a slip: no condition at all has to be said in so many words. `what`: like `dead letter`. */
 export function requireScope(filter: object, isAll: boolean, what: string): void {
   const problem = scopeProblem(Object.keys(filter).length === 0, isAll, what)

@@ -28,8 +28,8 @@ const attribute = z.unknown().meta(attributeFacts)
 export const structuredEvent = z
   .object({
     specversion: z.literal('1.0'),
-    id: z.string().min(1).max(200),
-    source: z.string().min(1).max(200),
+    id: z.string().min(1).max(valueLengthMax),
+    source: z.string().min(1).max(valueLengthMax),
     type: sentType,
     data: z.unknown().optional(),
     data_base64: z.unknown().optional(),
@@ -65,6 +65,9 @@ function structured(headers: IncomingHttpHeaders, body: Buffer): CloudEvent {
   for (const member of readMembers(body, headers)) {
     if (member.key === 'data' || member.key === 'data_base64') continue
     const value = valueAt(body, member)
+    if (isRequired(member.key) && typeof value !== 'string') {
+      throw validationProblem([{ path: member.key, message: 'must be a text' }])
+    }
     if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
       attributes.set(member.key, String(value))
     } else if (value !== null) {
@@ -72,6 +75,10 @@ function structured(headers: IncomingHttpHeaders, body: Buffer): CloudEvent {
     }
   }
   return checked(attributes, '', percentEncoded)
+}
+
+function isRequired(name: string): boolean {
+  return required.some((word) => word === name)
 }
 
 function checked(attributes: Map<string, string>, prefix: string, encode: (value: string) => string): CloudEvent {

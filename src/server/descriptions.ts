@@ -43,7 +43,6 @@ export const descriptions: Readonly<Record<string, string>> = {
   getRelay: 'By id or by name.',
   rotateRelayKey: 'The hub has to be started again with the new key.',
   revokeRelay: 'Deliveries of its endpoints wait until a relay of the same name exists, or they expire.',
-  connectHub: 'A WebSocket. The protocol is described in docs/relay-protocol.md.',
   listDeliveries:
     'Filter by status, endpoint, event, type, tenant, key, reason, error and time of receipt. A pending delivery says what it waits for.',
   getDelivery: 'With the newest 500 attempts, and what each endpoint answered.',

@@ -12,6 +12,8 @@ export function openApiDocument(routes: readonly RouteFacts[], version: string):
   const components: Components = {}
   const paths: Record<string, Record<string, unknown>> = {}
   for (const route of routes) {
+    // A WebSocket is nothing that OpenAPI has words for.
+    if (Object.keys(route.responses).every((status) => Number(status) < 200)) continue
     const path = route.url.replace(/:(\w+)/g, '{$1}')
     paths[path] ??= {}
     paths[path][route.method.toLowerCase()] = operationOf(route, components)
@@ -79,7 +81,8 @@ function requestBodyOf(body: BodySpec, components: Components): object {
     return [type, { ...mediaOf(schema, components, 'input'), ...(index === 0 && example) }]
   })
   return {
-    required: true,
+    // Any bytes may be none at all.
+    required: !('*/*' in body.content),
     description: `At most ${body.bytesMax} bytes.`,
     content: Object.fromEntries(content),
   }
@@ -104,9 +107,7 @@ function responsesOf(route: RouteFacts, components: Components): object {
   const answered = Object.entries(route.responses).map(([status, answer]) => {
     return [status, { description: descriptionOf(Number(status)), ...contentOf(answer, components) }]
   })
-  const isUpgrade = answered.every(([status]) => Number(status) < 200)
-  const upgraded = isUpgrade ? { default: { description: 'Another protocol: OpenAPI has no words for it.' } } : {}
-  return { ...mergedContent(Object.fromEntries(refused), Object.fromEntries(answered)), ...upgraded }
+  return mergedContent(Object.fromEntries(refused), Object.fromEntries(answered))
 }
 
 /** A status may be an answer of the route's own and a problem: then it has both contents. */

@@ -25,7 +25,7 @@ export const tags = {
   endpoints: 'Where events go, and how.',
   deliveries: 'What became of an event at each endpoint: waiting deliveries, attempts and dead letters.',
   sources: 'Where webhooks of providers come in.',
-  relays: 'Hubs behind NAT that Posthorn delivers to.',
+  relays: 'Hubs behind NAT that Posthorn delivers to. They connect by WebSocket at `/v1/relay`.',
   replays: 'Jobs that send dead letters again.',
   keys: 'Who may use the API, and for which tenant.',
   system: 'The server itself: health, status, metrics and upkeep.',

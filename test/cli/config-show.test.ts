@@ -15,7 +15,7 @@ describe('posthorn config show', () => {
     }
     const here = await server.cli(['config', 'show', '-o', 'json'], { env })
     assert.deepEqual(shownAs(JSON.parse(here.stdout), 'backlogMax'), ['5', 'env'])
-    assert.match(here.stderr, /what a server started here would have; posthorn config show --server/)
+    assert.match(here.stderr, /Settings of this shell; for a running server: posthorn config show --server/)
     const there = await server.cli(['config', 'show', '--server', '-o', 'json'], { env })
     assert.equal(there.code, 0, there.stderr)
     assert.deepEqual(shownAs(JSON.parse(there.stdout), 'backlogMax'), ['77', 'flag'])

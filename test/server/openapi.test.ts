@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import fastify from 'fastify'
+import { descriptions } from '../../src/server/descriptions.ts'
 import { Api } from '../../src/server/route.ts'
 import { type Described, describedBy } from './described.ts'
 import { type Json, openServed, type Served } from './served.ts'
@@ -38,7 +39,29 @@ describe('the OpenAPI document', () => {
         if (Number(status) >= 400) assert.ok('application/problem+json' in response.content, `${what} ${status}`)
       }
       assert.ok(facts.summary.length > 5, what)
+      assert.ok(facts.description?.length > 15, `${what} has no description in descriptions.ts`)
     }
+  })
+
+  test('names its pages, and tells endpoints apart by their kind', () => {
+    const { schemas } = api.document.components
+    for (const { method, path, facts } of api.operations) {
+      const answer = facts.responses['200']?.content?.['application/json']?.schema
+      if (answer?.properties?.items !== undefined) assert.fail(`${method} ${path} answers with a page without a name`)
+    }
+    for (const name of ['Endpoint', 'EndpointWithSecret', 'CreatedEndpoint', 'ChangedEndpoint']) {
+      assert.equal(schemas[name].discriminator.propertyName, 'kind', name)
+      const refs = (schemas[name].oneOf ?? schemas[name].anyOf).map(({ $ref }: Json) => $ref)
+      assert.deepEqual(Object.values(schemas[name].discriminator.mapping), refs)
+    }
+  })
+
+  test('describes no operation that there is not', () => {
+    const names = new Set(api.operations.map(({ facts }) => facts.operationId))
+    assert.deepEqual(
+      Object.keys(descriptions).filter((name) => !names.has(name)),
+      [],
+    )
   })
 
   test('describes nothing that is not served', async () => {

@@ -14,6 +14,8 @@ const breakerAnswer = z
   .strictObject({ ...troubleFields, ...conditionAnswer.shape })
   .meta({ id: 'Breaker', description: 'What keeps an endpoint from being tried now.' })
 
+const breakerPage = z.strictObject({ items: z.array(breakerAnswer), next: z.null() }).meta({ id: 'BreakerPage' })
+
 /** The breakers of the endpoints that have one, and the holds of all. */
 export function breakerRoutes(api: Api, { catalogue, dispatcher, status }: ServerParts): void {
   const shown = (report: EndpointReport) => ({ ...troubleShown(report), ...conditionShown(report.condition) })
@@ -26,7 +28,7 @@ export function breakerRoutes(api: Api, { catalogue, dispatcher, status }: Serve
     tag: 'endpoints',
     role: 'read',
     query: listQuery,
-    responses: { 200: z.strictObject({ items: z.array(breakerAnswer), next: z.null() }) },
+    responses: { 200: breakerPage },
     handler: async ({ scope, query: { tenant, state } }) => {
       const wanted = scope.filter(tenant).tenant
       const endpoints = catalogue

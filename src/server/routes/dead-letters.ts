@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { type DeliveryFilter, deadStatuses, groupings } from '../../core/delivery.ts'
 import { discardMatching } from '../../dispatch/discard.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
-import { all, dryRun, previewOf, requireScope } from '../bulk.ts'
+import { all, dryRun, filterOrAll, previewOf, requireScope } from '../bulk.ts'
 import { groupShown, groupsAnswer } from '../dead-letter-groups.ts'
 import { deliveryShown } from '../delivery-detail.ts'
 import { discardFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
@@ -18,7 +18,7 @@ const listQuery = closedQuery({
   group: choice(groupings).exactOptional(),
 })
 
-const discardBody = closedObject({ filter: discardFilter.optional(), all, dryRun })
+const discardBody = closedObject({ filter: discardFilter.optional(), all, dryRun }).meta(filterOrAll)
 
 export function deadLetterRoutes(api: Api, parts: ServerParts): void {
   listRoute(api, parts)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { mayAct } from '../../core/api-key.ts'
 import { type DeliveryFilter, deliveryStatuses } from '../../core/delivery.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
-import { all, dryRun, previewOf, requireScope } from '../bulk.ts'
+import { all, dryRun, filterOrAll, previewOf, requireScope } from '../bulk.ts'
 import { deliveryDetail, deliveryShown } from '../delivery-detail.ts'
 import { cancelFilter, filterOf, filterQuery, filterShown } from '../filter-schema.ts'
 import { notFound, Problem } from '../problem.ts'
@@ -125,7 +125,7 @@ const cancelBody = closedObject({
     .string()
     .regex(/^dlv_[0-9a-z]{1,64}$/, { error: says('must be the `next` of the answer before') })
     .optional(),
-})
+}).meta(filterOrAll)
 
 function cancelManyRoute(api: Api, parts: ServerParts): void {
   const { dispatcher, log } = parts

@@ -109,7 +109,13 @@ function changeRoutes(api: Api, parts: ServerParts, shown: Shown): void {
   })
 }
 
-const creationExample = { url: 'https://shop.example/hooks', types: ['order.*'], ordering: 'key', retry: 'webhook' }
+const creationExample = {
+  kind: 'http',
+  url: 'https://shop.example/hooks',
+  types: ['order.*'],
+  ordering: 'key',
+  retry: 'webhook',
+}
 
 function readRoutes(api: Api, parts: ServerParts, shown: Shown): void {
   api.route({
