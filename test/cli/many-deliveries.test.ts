@@ -40,7 +40,9 @@ test('lists of long things fit the terminal', { skip: hasScript ? false : 'scrip
   for (const list of ['endpoints', 'events', 'deliveries']) {
     const { code, stdout } = await onTerminal([list, 'list'], { env: { POSTHORN_URL: server.url } })
     const lines = stripVTControlCharacters(stdout).trimEnd().split('\n')
-    assert.deepEqual([code, lines.length], [0, 2], stdout)
+    // The columns that were left out are named below the table.
+    const table = lines.filter((line) => !line.startsWith('not shown'))
+    assert.deepEqual([code, table.length], [0, 2], stdout)
     for (const line of lines) assert.ok(widthOf(line) <= 80, line)
   }
 })
