@@ -59,7 +59,7 @@ export class ListPrinter {
     if (this.#format === 'json') this.#terminal.print(this.#count === 0 ? '[]' : '\n]')
     if (this.#format === 'table' && this.#count === 0) this.#terminal.say(whenEmpty)
     const { hidden } = this.#table
-    if (hidden.length > 0) this.#terminal.say(`not shown for lack of room: ${hidden.join(', ')}; --wide shows all`)
+    if (hidden.length > 0) this.#terminal.say(`not shown: ${hidden.join(', ')} (--wide shows all)`)
   }
 
   #addToTable(items: readonly Row[], isFirst: boolean): void {
