@@ -106,6 +106,8 @@ export function openTerminal(env: Env): Terminal {
     },
     neverWait: () => {
       waits = false
+      // A handler that prints to a closed terminal or pipe must not end the server.
+      whenUnread = () => undefined
       neverBlock(stdout)
       neverBlock(stderr)
     },

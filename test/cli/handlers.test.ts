@@ -36,6 +36,18 @@ describe('posthorn start --handlers', () => {
     assert.match(unsure.stderr, /delete ep_\w+ \(order\.\*\)/)
   })
 
+  test('a handler that prints to a pipe that nobody reads any more does not end the server', async (t) => {
+    const { open } = await scene(t, { 'handlers.ts': says('handled') })
+    const server = await open()
+    await server.running.line(/^handlers: order\.\*$/)
+    server.running.child.stdout.destroy()
+    for (const data of ['1', '2', '3']) {
+      const { code, stdout } = await server.cli(['send', 'order.created', data, '--wait'])
+      assert.equal(code, 0, stdout)
+    }
+    assert.equal((await server.running.stop('SIGHUP')).code, 0)
+  })
+
   test('a terminal that is closed three times, with npm start on it, makes no dead letter', async (t) => {
     const cwd = folderFor(t)
     const hangs = `export default { a: (_: unknown, { signal }: { signal: AbortSignal }) => {

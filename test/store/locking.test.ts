@@ -113,8 +113,10 @@ describe('the owner of a database', () => {
     const scene = new Scene(t)
     const file = await scene.newFile()
     const owner = await ownerOf(scene, file)
+    // As a supervisor would: it tries again. Once the owner has its lock back, it is named.
+    const refusal = { code: 'store_locked', message: /Another (program has .* open|Posthorn \(process)/ }
     await rm(`${file}-owner`)
-    await assert.rejects(scene.open(file), { code: 'store_locked', message: /Another program has .* open/ })
+    for (let starts = 0; starts < 5; starts++) await assert.rejects(scene.open(file), refusal)
     await owner.kill()
     await scene.open(file)
   })
@@ -124,10 +126,7 @@ describe('the owner of a database', () => {
     const file = await scene.newFile()
     const owner = await ownerOf(scene, file)
     await rm(`${file}-owner`)
-    for (let told = 0; told < 200 && !existsSync(`${file}-owner`); told++) {
-      owner.tell('go on')
-      assert.match(await owner.line(), /^evt_/)
-    }
+    await until(t, () => existsSync(`${file}-owner`))
     const named = { code: 'store_locked', message: new RegExp(`process ${owner.pid}, since`) }
     await assert.rejects(scene.open(file), named)
   })
@@ -136,19 +135,10 @@ describe('the owner of a database', () => {
     const scene = new Scene(t)
     const file = await scene.newFile()
     const { promise: fatal, resolve: onFatal } = Promise.withResolvers<Error>()
-    const store = await scene.open(file, { onFatal })
+    await scene.open(file, { onFatal })
     const other = await scene.newFile()
     await ownerOf(scene, other)
     await rename(`${other}-owner`, `${file}-owner`)
-    const writes = Array.from({ length: 200 }, () => anEventAlone())
-    for (const write of writes)
-      if (
-        !(await store.append([write]).then(
-          () => true,
-          () => false,
-        ))
-      )
-        break
     assert.match((await fatal).message, /Another Posthorn \(process \d+/)
   })
 

@@ -41,13 +41,13 @@ export function openFile(file: string, busyTimeoutMs: number): OpenFile {
   refuseFolder(file)
   // SQLite's own words for this say little.
   accessSync(dirname(file), constants.W_OK)
+  const isNew = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
+  if (!isNew) inspectFile(file)
+  // Before the lock is taken: a start that is refused must not look like the owner to the next one.
+  if (!isNew && !existsSync(`${file}-owner`)) refuseWhileOpen(file)
   const owner = becomeOwner(file)
   let db: DatabaseSync | null = null
   try {
-    if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) {
-      inspectFile(file)
-      if (owner.isFirst) refuseWhileOpen(file)
-    }
     // Payloads are nobody else's business. SQLite gives its log the rights of the file.
     closeSync(openSync(file, 'a', 0o600))
     db = openWriter(file, busyTimeoutMs)

@@ -4,8 +4,6 @@ import { PosthornError } from '../../core/errors.ts'
 import { identityOf } from './file-watch.ts'
 
 export type Owner = Readonly<{
-  /** There was no lock file before: either the database is new here, or somebody deleted the lock of its owner. */
-  isFirst: boolean
   /** Takes the lock again if its file was deleted. Throws when somebody else has it. */
   keep(): void
   release(): void
@@ -22,11 +20,9 @@ const oneServer = 'One server owns a database file: stop that one or name anothe
  */
 export function becomeOwner(file: string, advice = oneServer): Owner {
   const name = `${file}-owner`
-  const isFirst = !existsSync(name)
   let lock = takeLock(file, advice)
   let known = identityOf(name)
   return {
-    isFirst,
     keep() {
       const found = identityOf(name)
       if (found === undefined || found === known) return

@@ -24,6 +24,7 @@ export type WriterData = Readonly<{ file: string; key: Uint8Array | null; busyTi
 /** When the log has outgrown what the reader's checkpoints keep up with, the writer makes one itself. */
 const walBytesMax = 64 * 1024 * 1024
 const batchesPerLook = 64
+const keepOwningEveryMs = 1_000
 
 const { file, key, busyTimeoutMs } = workerData as WriterData
 const port = parentPort
@@ -104,13 +105,16 @@ class Writer {
     }
   }
 
-  /** What need not be looked at after every batch: the owner's lock, and the length of the log. */
-  keepOrder(): void {
+  /** The lock file may have been deleted: whoever starts next must find it. */
+  keepOwning(): void {
+    this.#file.owner.keep()
+  }
+
+  keepLogShort(): void {
     this.#batches += 1
     // On a full disk the file becomes smaller, and the log is written anew from its beginning, by a checkpoint alone.
     if (this.isShort) this.#moveLog(0)
     if (this.#batches % batchesPerLook !== 0) return
-    this.#file.owner.keep()
     this.#moveLog(walBytesMax)
   }
 
@@ -285,8 +289,9 @@ try {
     // Ends the thread, and with it the store: nobody gets an answer for what went nowhere.
     watch.check()
     answer({ kind: 'done', ...result }, givenAway(message, result))
-    writer.keepOrder()
+    writer.keepLogShort()
   })
+  setInterval(() => writer.keepOwning(), keepOwningEveryMs).unref()
   answer({ kind: 'ready', lastNumber: writer.lastNumber(), isShort: writer.isShort })
 } catch (error) {
   answer({ kind: 'failed_to_open', failure: toMessage(openingFailure(error, file)) })
