@@ -50,10 +50,12 @@ export type Operating = Readonly<{
 export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const { store, catalogue, dispatcher, notices, metrics, clock, log, settings, linkOf } = parts
   const stats = new Stats(store, clock.steady)
-  const status = new Status({ store, catalogue, dispatcher, stats, notices, clock, lacksRoute: parts.lacksRoute })
   const endpoints = () => catalogue.list()
   const lookAt = (endpointIds: readonly string[]) => dispatcher.lookAt(endpointIds)
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings, lookAt })
+  const agesKnown = () => upkeep.agesKnown
+  const watched = { store, catalogue, dispatcher, stats, notices, clock }
+  const status = new Status({ ...watched, lacksRoute: parts.lacksRoute, agesKnown })
   const disabled = endpoints().flatMap(({ id, status }) => (status === 'disabled' ? [id] : []))
   const typesOf = (id: string) => catalogue.get(id)?.types ?? null
   const send = sender(parts)

@@ -1,4 +1,4 @@
-import { areApart, type Clock } from '../core/clock.ts'
+import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Notice } from '../core/notice.ts'
 import type { Reason } from '../core/outcome.ts'
@@ -28,6 +28,8 @@ export type StatusParts = Readonly<{
   stats: Pick<Stats, 'readKnown'>
   notices: Notices
   clock: Clock
+  /** False while nobody can say how old things are, because the machine's clock was set. */
+  agesKnown: () => boolean
   /** Whether the hub of this endpoint is connected and does not have its route. */
   lacksRoute: (endpoint: Endpoint) => boolean
 }>
@@ -98,7 +100,7 @@ export class Status {
 
   /** Of one tenant, or of all. */
   async read({ tenant, limit }: Readonly<{ tenant: string | null; limit: number }>): Promise<StatusReport> {
-    const { catalogue, store, dispatcher, clock } = this.#parts
+    const { catalogue, store, dispatcher } = this.#parts
     const known = await this.#known()
     const endpoints = catalogue.list().filter((endpoint) => tenant === null || endpoint.tenant === tenant)
     const reports = endpoints.map((endpoint) => this.#report(endpoint, known))
@@ -108,7 +110,7 @@ export class Status {
       outcomesWritable: dispatcher.settling.writable,
       stopping: false,
     })
-    const whole = { ready, allPaused: dispatcher.paused, clocksApart: areApart(clock) }
+    const whole = { ready, allPaused: dispatcher.paused, clocksApart: !this.#parts.agesKnown() }
     return {
       state: stateOf(attention, whole),
       problems: [...reasons, ...(whole.allPaused ? [allPaused] : []), ...(whole.clocksApart ? [clocksApart] : [])],
@@ -202,7 +204,7 @@ function hasFailedSince({ lastErrorAt }: Condition, counted: CountedStats | null
 
 const allPaused = 'All delivery is paused.'
 const clocksApart =
-  'The clock of the machine was set by more than an hour since the start: nothing is expired or deleted.'
+  "The machine's clock was changed by more than an hour. Nothing is expired or deleted until it has been stable for 10 minutes."
 
 function isListed(report: EndpointReport): report is EndpointReport & { why: AttentionReason } {
   return report.why !== null

@@ -53,6 +53,7 @@ export type UpkeepState = Readonly<{ running: boolean; last: UpkeepReport | null
 
 const dayMs = 86_400_000
 const rowsMax = 500
+const lookAtClockEveryMs = 60_000
 /** `status` tells of the last 24 h. */
 const deadLetterCountsKeptMs = 2 * dayMs
 const rowsMin = 32
@@ -78,7 +79,8 @@ export class Upkeep {
   #underway: Promise<UpkeepReport> | null = null
   #last: UpkeepReport | null = null
   #lastFullAt: number | null = null
-  /** The clocks as they were seen at the last runs. */
+  #clockTimer: NodeJS.Timeout | null = null
+  /** The clocks as they were seen last. */
   #skew: Skew | null = null
   /** A run that has not ended when the next one would begin must not fall behind for ever. */
   #hurriesAt = Number.POSITIVE_INFINITY
@@ -93,14 +95,21 @@ export class Upkeep {
     return { running: this.#underway !== null, last: this.#last, nextAt: this.#nextAt }
   }
 
+  /** False after the machine's clock was set, until it can be trusted again: nothing is expired or deleted meanwhile. */
+  get agesKnown(): boolean {
+    return this.#reckoning() !== null
+  }
+
   start(): void {
     this.#schedule(this.#parts.settings.afterMs)
+    this.#clockTimer = setInterval(() => this.#reckoning(), lookAtClockEveryMs).unref()
   }
 
   /** Ends a run between two of its pieces. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     if (this.#timer !== null) clearTimeout(this.#timer)
+    if (this.#clockTimer !== null) clearInterval(this.#clockTimer)
     this.#nextAt = null
     await this.#underway?.catch(() => {})
   }
@@ -140,9 +149,8 @@ export class Upkeep {
     const steadyAt = clock.steady()
     this.#hurriesAt = this.#now() + settings.everyMs
     const counts: Counts = { expired: 0, deliveries: 0, events: 0, keys: 0, replays: 0, pagesFreed: 0 }
-    this.#skew = skewAfter(this.#skew, clock)
     // Fixed for the whole run: whatever somebody does to the clock, nothing goes too early.
-    const ages = reckoning(this.#skew, clock, this.#bornAt)
+    const ages = this.#reckoning()
     let skipped = this.#reasonToSkip(ages)
     const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
     if (skipped === null && ages !== null) {
@@ -158,6 +166,12 @@ export class Upkeep {
     log.info({ ...report, startedAt: new Date(startedAt).toISOString() }, 'upkeep.done')
     for (const listener of this.#listeners) listener(report)
     return report
+  }
+
+  #reckoning(): Reckoning | null {
+    const { clock } = this.#parts
+    this.#skew = skewAfter(this.#skew, clock)
+    return reckoning(this.#skew, clock, this.#bornAt)
   }
 
   #reasonToSkip(ages: Reckoning | null): SkipReason | null {

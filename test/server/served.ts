@@ -109,7 +109,16 @@ export async function openServedParts(
   const endpoints = () => catalogue.list()
   const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
   const stats = new Stats(store, clock.steady)
-  const status = new Status({ store, catalogue, dispatcher, stats, notices, clock, lacksRoute: () => false })
+  const status = new Status({
+    store,
+    catalogue,
+    dispatcher,
+    stats,
+    notices,
+    clock,
+    lacksRoute: () => false,
+    agesKnown: () => true,
+  })
   const parts = {
     config,
     presets,
