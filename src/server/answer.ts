@@ -20,7 +20,6 @@ const waiting = new WeakMap<Socket, number>()
  */
 export class Answer extends ServerResponse {
   #turn: (() => void) | null = null
-  #keepsAlive = true
 
   /** Whether the answers before this one are on their way. */
   get hasTurn(): boolean {
@@ -61,17 +60,6 @@ export class Answer extends ServerResponse {
   override detachSocket(socket: Socket): void {
     super.detachSocket(socket)
     if (!this.req.complete) this.#linger(socket)
-  }
-
-  /** The client sends its body when it is asked to. An answer that comes instead ends the connection. */
-  expectContinue(): void {
-    this.#keepsAlive = this.shouldKeepAlive
-    this.shouldKeepAlive = false
-  }
-
-  override writeContinue(callback?: () => void): void {
-    this.shouldKeepAlive = this.#keepsAlive
-    super.writeContinue(callback)
   }
 
   #holdUntilClosed(bytes: number): void {

@@ -42,8 +42,7 @@ export class BodyShares {
   }
 
   #isFair(held: Held, address: string, bytes: number): boolean {
-    const free = this.#budget.free - held.bytes
-    return bytes <= free && (held.byAddress.get(address) ?? 0) + bytes <= free
+    return (held.byAddress.get(address) ?? 0) + bytes <= this.#budget.free - held.bytes
   }
 
   #give(source: string, address: string, bytes: number): void {

@@ -35,11 +35,9 @@ export function boundedServer({ timeouts, connectionsMax, upgrades }: ServerLimi
     else response.waitForTurn(() => serve(request, response))
   }
   const server = createServer(options, inTurn)
-  // By itself node would ask for every body, also for those that are refused by their head.
-  server.on('checkContinue', (request, response) => {
-    response.expectContinue()
-    inTurn(request, response)
-  })
+  // By itself node would ask for every body, also for those that are refused by their head. An answer that comes instead
+  // of the question ends the connection: node sees to that.
+  server.on('checkContinue', inTurn)
   server.maxConnections = connectionsMax
   server.timeout = silenceMsMax
   const taken = new Set<Duplex>()

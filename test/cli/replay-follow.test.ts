@@ -81,6 +81,23 @@ describe('a followed replay', () => {
     assert.match(done.stderr, /is settled: 1 of 1 requeued, 1 delivered/)
   })
 
+  test('until everything is requeued is done then, whatever becomes of it', async (t) => {
+    const { type, endpoint } = await deadLetters(t, 1, '200')
+    await server.cli(['endpoints', 'pause', endpoint])
+    const done = await replay(type, '--follow=requeued')
+    assert.equal(done.code, 0, done.stderr)
+    assert.match(done.stderr, /is finished: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
+  })
+
+  test('that could not requeue what has no endpoint any more is no success', async (t) => {
+    const { type, endpoint } = await deadLetters(t, 2, '200')
+    await server.cli(['endpoints', 'delete', endpoint, '--yes'])
+    const done = await replay(type, '--follow')
+    assert.equal(done.code, 1, done.stderr)
+    assert.match(done.stderr, /0 of 2 requeued, .* 2 skipped\n/)
+    assert.match(done.stderr, /2 deliveries could not be requeued: the endpoint is gone/)
+  })
+
   test('that is paused or cancelled is not called done', async (t) => {
     const { type } = await deadLetters(t, 3, '200')
     const id = (await replay(type, '--rate', '0.01')).stdout.trim()

@@ -101,6 +101,30 @@ describe('a reader of the output that has stopped reading', { skip: noPython, ti
     assert.equal(await listen.exitCode, 0)
   })
 
+  test('a pipe whose reader has left takes the log with it, and nothing else', async (t) => {
+    const log = new URL('../../src/log.ts', import.meta.url).href
+    const code = `
+      import { once } from 'node:events'
+      import { setImmediate } from 'node:timers/promises'
+      import { openLog } from '${log}'
+      const log = openLog({ level: 'info', format: 'json' })
+      await once(process.stdin, 'data')
+      for (let n = 0; n < 50; n++) {
+        log.info({ n, text: 'x'.repeat(10_000) }, 'line')
+        await setImmediate()
+      }
+      process.exitCode = 7
+      process.stdin.destroy()`
+    const child = spawn(process.execPath, ['--input-type=module', '-e', code], { env: cleanEnv() })
+    t.after(() => child.kill('SIGKILL'))
+    const exited = once(child, 'exit')
+    const left = once(child.stderr, 'close')
+    child.stderr.destroy()
+    await left
+    child.stdin.write('go on')
+    assert.deepEqual(await exited, [7, null])
+  })
+
   test('a pipe: lines that do not fit are dropped, and their number is said when it is read again', async (t) => {
     const log = new URL('../../src/log.ts', import.meta.url).href
     const lines = 20_000

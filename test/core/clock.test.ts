@@ -58,3 +58,9 @@ test('what was written by a clock that was behind is as much younger as that; no
   const at = (instant: number) => corrected(instant, ages?.correction ?? null) - instant
   assert.deepEqual([startedAt - 1, startedAt, startedAt + 5_000, startedAt + 5_001].map(at), [0, dayMs, dayMs, 0])
 })
+
+test('what was written by a clock that was ahead is not made older', () => {
+  const clock = { steady: () => startedAt + 5_000, wall: () => startedAt + 5_000 - dayMs }
+  const ages = reckoning({ aheadMs: -dayMs, since: startedAt - correctedMsMin }, clock, startedAt)
+  assert.deepEqual(ages, { now: startedAt + 5_000 - dayMs, correction: null })
+})

@@ -16,3 +16,11 @@ test('a clock that is set back silences nothing', () => {
   seldom.pass('a', 1_000)
   assert.equal(seldom.pass('a', 1), 0)
 })
+
+test('what is remembered has a limit, beyond which names are new again', () => {
+  const seldom = new Seldom(10)
+  for (let n = 0; n < 10_000; n++) assert.equal(seldom.pass(`name ${n}`, 100), 0)
+  assert.equal(seldom.pass('name 0', 100), null)
+  assert.equal(seldom.pass('one more', 100), 0)
+  assert.equal(seldom.pass('name 0', 100), 0)
+})

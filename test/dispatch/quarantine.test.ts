@@ -98,17 +98,29 @@ describe('what was in memory at two crashes', () => {
     assert.deepEqual(await bench.tally(), { processing: 1 })
   })
 
-  test('of other kinds runs as ever', async (t) => {
-    const before = await openBench(t, { script: () => 'hold' })
-    await before.add({ concurrency: 5 })
-    await before.intake.accept(Array.from({ length: 5 }, (_, n) => anInput({ n })))
-    await before.quiet()
-    await before.abandon()
-    const bench = await openBench(t, { folder: before.folder, script: () => 'hold' })
+  test('of other kinds runs as ever, also beside a handler that has to run alone', async (t) => {
+    const hold: { script: Script; code: Script } = { script: () => 'hold', code: () => 'hold' }
+    let bench = await openBench(t, hold)
+    const other = await bench.add({ types: ['other'], concurrency: 6 })
+    await bench.addHandler({ types: ['code'], concurrency: 2 })
+    await bench.intake.accept(Array.from({ length: 5 }, (_, n) => anInput({ type: 'other', n })))
+    await bench.intake.accept(Array.from({ length: 2 }, (_, n) => anInput({ type: 'code', n })))
     await bench.quiet()
-    assert.equal(bench.wire.open.size, 5)
+    for (let crash = 1; crash <= 2; crash += 1) {
+      await bench.abandon()
+      bench = await openBench(t, { folder: bench.folder, ...hold })
+      await bench.quiet()
+    }
+    assert.deepEqual([bench.wire.open.size, bench.code.open.size], [5, 1])
+    // Claimed from the store, not handed over fresh.
+    await bench.catalogue.put({ ...other, status: 'paused' })
+    await bench.send({ type: 'other', n: 5 })
+    await bench.catalogue.put({ ...other, status: 'active' })
+    await bench.quiet()
+    assert.deepEqual([bench.wire.open.size, bench.code.open.size], [6, 1])
     bench.wire.answerAll({ kind: 'answered', statusCode: 200, headers: {}, body: '' })
     await bench.quiet()
+    assert.deepEqual(await bench.tally(other.id), { delivered: 6 })
   })
 
   test('waits for handlers that run, and stays suspect while it waits', async (t) => {

@@ -21,7 +21,10 @@ describe('a stop', () => {
     await before.add({ concurrency: 5, ordering: 'key' })
     await send(before, 20)
     await before.stop(1_000)
-    assert.ok(before.wire.tries.every((one) => one.signal.aborted))
+    assert.deepEqual(
+      before.wire.tries.map((one) => one.signal.aborted),
+      Array(5).fill(true),
+    )
     const bench = await openBench(t, { folder: before.folder })
     await bench.quiet()
     assert.deepEqual(await bench.tally(), { delivered: 20 })

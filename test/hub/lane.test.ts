@@ -58,3 +58,13 @@ test('does not run what is behind one that failed, although another chain was be
   assert.deepEqual(lane.settle(true), [{ delivery: 'c', behind: 'b' }])
   assert.equal(lane.begin(), null)
 })
+
+test('after the link was lost nothing comes behind what ended on it', () => {
+  const lane = new Lane<Placed>()
+  lane.arrive({ delivery: 'a', behind: null })
+  lane.begin()
+  lane.settle(true)
+  assert.deepEqual(lane.arrive({ delivery: 'b', behind: 'a' }), [])
+  assert.deepEqual(lane.forget(), [{ delivery: 'b', behind: 'a' }])
+  assert.deepEqual(lane.arrive({ delivery: 'b', behind: 'a' }), [{ delivery: 'b', behind: 'a' }])
+})

@@ -43,4 +43,20 @@ describe('without a setting for private addresses', () => {
       assert.equal((await served.call('POST', '/v1/endpoints', { url }, headers)).status, 422, url)
     }
   })
+
+  test('where a name leads inside is told to the operator, not to a tenant', async (t) => {
+    const apiKey = 'k'.repeat(20)
+    const served = await openServed({ ...unset, POSTHORN_API_KEY: apiKey })
+    t.after(() => served.stop())
+    const operator = { authorization: `Bearer ${apiKey}` }
+    const { json } = await served.call('POST', '/v1/keys', { role: 'admin', tenant: 'acme' }, operator)
+    const refusalFor = async (headers: Record<string, string>) => {
+      const reply = await served.call('POST', '/v1/endpoints', { url: 'http://localhost:9/' }, headers)
+      assert.equal(reply.status, 422, reply.text)
+      return reply.json.errors[0].message
+    }
+    const inside = /127\.0\.0\.1|::1/
+    assert.match(await refusalFor(operator), inside)
+    assert.doesNotMatch(await refusalFor({ authorization: `Bearer ${json.key}` }), inside)
+  })
 })

@@ -84,3 +84,24 @@ test('a hub whose line is cut for too long is told as away, and counted', async 
   assert.ok(await metric('posthorn_relays_away 1'))
   assert.ok(await metric('posthorn_relay_links_total{event="lost"} 1'))
 })
+
+test('a backlog that is too long is told of by a server that looks at it again and again', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const served = await openServed({ POSTHORN_BACKLOG_MAX: '2' })
+  const ops = await openScriptedEndpoint()
+  t.after(async () => {
+    await served.stop()
+    await ops.close()
+  })
+  const create = async (body: object) => (await served.call('POST', '/v1/endpoints', body)).json
+  await create({ url: ops.url, types: ['posthorn.backlog.*'] })
+  const { id: endpointId } = await create({ url: 'http://127.0.0.1:9/', types: ['a'] })
+  await served.call('POST', `/v1/endpoints/${endpointId}/pause`)
+  for (let n = 0; n < 3; n++) await served.call('POST', '/v1/events', { type: 'a', data: n })
+  t.mock.timers.tick(60_000)
+  const { type, data } = JSON.parse((await ops.next()).body.toString())
+  assert.deepEqual(
+    [type, data],
+    ['posthorn.backlog.high', { pending: 3, max: 2, endpoints: [{ endpointId, pending: 3 }] }],
+  )
+})

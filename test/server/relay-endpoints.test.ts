@@ -119,9 +119,12 @@ describe('an endpoint of the kind relay', () => {
 
   test('is listed by its kind, and can be paused, resumed and deleted', async () => {
     const { id } = await created()
-    const listed = await served.call('GET', '/v1/endpoints?kind=relay')
-    assert.ok(listed.json.items.some((endpoint: Json) => endpoint.id === id))
-    assert.ok(listed.json.items.every((endpoint: Json) => endpoint.kind === 'relay'))
+    const { json: http } = await served.call('POST', '/v1/endpoints', { url: 'http://127.0.0.1:9/' })
+    const idsOf = async (kind: string): Promise<string[]> =>
+      (await served.call('GET', `/v1/endpoints?kind=${kind}&limit=500`)).json.items.map((endpoint: Json) => endpoint.id)
+    const [relays, others] = [await idsOf('relay'), await idsOf('http')]
+    assert.deepEqual([relays.includes(id), relays.includes(http.id)], [true, false])
+    assert.deepEqual([others.includes(id), others.includes(http.id)], [false, true])
     assert.equal((await served.call('POST', `/v1/endpoints/${id}/pause`)).json.status, 'paused')
     assert.equal((await served.call('POST', `/v1/endpoints/${id}/resume`)).json.status, 'active')
     assert.equal((await served.call('DELETE', `/v1/endpoints/${id}`)).status, 204)

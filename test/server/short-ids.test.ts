@@ -91,6 +91,17 @@ describe('an id that is cut', () => {
     assert.equal((await pending()).length, 4)
   })
 
+  test('is the name of a relay before it is a part of an id', async (t) => {
+    const served = await openServed()
+    t.after(() => served.stop())
+    const make = async (name: string) => (await served.call('POST', '/v1/relays', { name })).json
+    const first = await make('first')
+    const cut = short(first.id, 11)
+    assert.equal((await served.call('GET', `/v1/relays/${cut}`)).json.id, first.id)
+    const named = await make(cut)
+    assert.equal((await served.call('GET', `/v1/relays/${cut}`)).json.id, named.id)
+  })
+
   test('is not found when too much is missing, or nothing begins with it', async (t) => {
     const served = await openServed()
     t.after(() => served.stop())

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { connect, Socket } from 'node:net'
 import { describe, mock, test } from 'node:test'
+import { Answer } from '../../src/server/answer.ts'
 import { Unread } from '../../src/server/unread.ts'
 import { openServed, type Served } from './served.ts'
 
@@ -30,6 +32,23 @@ describe('what connections hold until their clients read', () => {
     unread.release(second, 10)
     unread.hold(second, 101)
     assert.deepEqual([second.destroyed, unread.bytes], [true, 0])
+  })
+
+  test('counts requests that wait for their turn, over all connections', async () => {
+    // More than 64 MiB by 8 KiB each, and on no connection more than may be sent ahead.
+    const sockets = Array.from({ length: 300 }, () => new Socket())
+    for (const socket of sockets) {
+      const request = { socket, method: 'GET', httpVersionMajor: 1, httpVersionMinor: 1 } as unknown as IncomingMessage
+      for (let n = 0; n < 30; n++) new Answer(request).waitForTurn(() => {})
+    }
+    const open = sockets.findIndex(({ destroyed }) => !destroyed)
+    assert.ok(open > 0 && open < 100, `${open} were closed`)
+    assert.ok(
+      sockets.slice(open).every(({ destroyed }) => !destroyed),
+      'the oldest first',
+    )
+    const closed = sockets.slice(open).map((socket) => once(socket.destroy(), 'close'))
+    await Promise.all(closed)
   })
 
   test('makes the server close some that do not read, and not one that comes after them and does', {

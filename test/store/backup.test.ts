@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict'
-import { chmodSync, closeSync, existsSync, openSync, readdirSync, statSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
@@ -102,6 +112,16 @@ describe('a backup is refused, with a sentence and without a trace,', () => {
     await writeFile(target, 'mine')
     await assert.rejects(backupFile(file, target), { code: 'invalid', message: /exists already; name another file/ })
     assert.equal(statSync(target).size, 4)
+    assert.deepEqual(readdirSync(folder), ['copy.db'])
+  })
+
+  test('when a file of that name appears while it is made, which is not touched', async (t) => {
+    const { file, folder } = await stage(t)
+    const target = join(folder, 'copy.db')
+    const backup = backupFile(file, target)
+    writeFileSync(target, 'mine')
+    await assert.rejects(backup, { code: 'invalid', message: /exists already; name another file/ })
+    assert.equal(readFileSync(target, 'utf8'), 'mine')
     assert.deepEqual(readdirSync(folder), ['copy.db'])
   })
 

@@ -50,10 +50,24 @@ describe('the log', () => {
     const bytes = 4 << 20
     await store.append([{ ...anEventAlone(), event: anEvent({ body: new Uint8Array(bytes) }) }])
     await until(t, () => statSync(file).size > bytes)
+    assert.ok((await store.stats()).fileBytes > bytes, 'and the statistics say so')
+  })
+
+  test('is moved again after the reader has ended, though nobody reads', async (t) => {
+    const { file, store, reader } = await stage(t)
+    await reader.terminate()
+    const bytes = 4 << 20
+    await store.append([{ ...anEventAlone(), event: anEvent({ body: new Uint8Array(bytes) }) }])
+    await until(t, () => statSync(file).size > bytes)
   })
 
   test('is moved by the writer itself when it has become too long', async (t) => {
-    const { file, store } = await stage(t)
+    const { file, store, reader } = await stage(t)
+    // The reader would move it as well, and comes back by itself when it has ended: it is ended each time.
+    const end = (worker: Worker) => void worker.terminate()
+    process.on('worker', end)
+    t.after(() => process.off('worker', end))
+    await reader.terminate()
     const event = () => anEvent({ body: new Uint8Array(1 << 20) })
     let largest = 0
     for (let i = 0; i < 160; i++) {
@@ -61,6 +75,7 @@ describe('the log', () => {
       largest = Math.max(largest, statSync(`${file}-wal`).size)
     }
     // More than 64 MiB are too long, and it is looked at every 64 batches, each of which adds 1 MiB here.
+    assert.ok(largest > 64 << 20, `nobody else has moved it: ${largest} bytes`)
     assert.ok(largest < 136 << 20, `${largest} bytes`)
   })
 })

@@ -38,6 +38,7 @@ export type Bench = Readonly<{
   code: ScriptedWire
   /** The hub of relay endpoints, and the link to it. */
   hub: AheadWire
+  notices: Notices
   logged: readonly string[]
   /** Every notice so far. */
   heard: readonly Notice[]
@@ -229,7 +230,22 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   replays.start()
   let stopped = false
   const bench: Bench = {
-    ...{ time, watched, store, catalogue, intake, dispatcher, replays, wire, code, hub, logged, heard, folder },
+    ...{
+      time,
+      watched,
+      store,
+      catalogue,
+      intake,
+      dispatcher,
+      replays,
+      wire,
+      code,
+      hub,
+      notices,
+      logged,
+      heard,
+      folder,
+    },
     async add(given) {
       const endpoint = anEndpoint({ id: ids.next('ep', time.wall()), retry: exactWebhook, ...given })
       await catalogue.put(endpoint)

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { openPipeline } from '../../src/app.ts'
-import { loadConfig } from '../../src/config.ts'
 import type { Endpoint, RelayEndpoint } from '../../src/core/endpoint.ts'
 import type { Notification } from '../../src/core/notification.ts'
 import type { Relay, RelayLink } from '../../src/core/relay.ts'
@@ -14,6 +12,7 @@ import { Stats } from '../../src/upkeep/stats.ts'
 import { anArrival, anEndpoint, anId, delivered, t0 } from '../support/builders.ts'
 import { openScriptedEndpoint } from '../support/scripted-endpoint.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
+import { openRelayApp } from './relay-app.ts'
 
 const minuteMs = 60_000
 const awayMs = 5 * minuteMs
@@ -227,33 +226,18 @@ test('after its stop the watch tells nothing more', async (t) => {
 })
 
 test('it comes as an operational webhook, to callbacks and into the metrics like every other', async (t) => {
-  const folder = await tempFolder()
   const ops = await openScriptedEndpoint()
-  const env = {
-    POSTHORN_DATABASE_URL: `sqlite:${join(folder.path, 'posthorn.db')}`,
-    POSTHORN_ALLOW_PRIVATE: '127.0.0.1/32',
-    POSTHORN_LOG_LEVEL: 'silent',
-  }
-  const config = { ...loadConfig({ flags: {}, env }), relayAwayMs: 20 }
-  const pipeline = await openPipeline(config, { onFatal: assert.fail })
-  t.after(async () => {
-    await pipeline.stop()
-    await ops.close()
-    await folder.remove()
-  })
+  t.after(() => ops.close())
+  const { pipeline, relays, connect, leave } = await openRelayApp(t, { relayAwayMs: 20 })
+  const { id } = relays.home.relay
   const heard: Notification[] = []
   pipeline.notifications.subscribe((notification) => heard.push(notification))
   await pipeline.catalogue.put(anEndpoint({ url: ops.url, types: ['posthorn.relay.*'] }))
-  const relay = aRelay()
-  await pipeline.store.putRelay(relay)
-  const turn = (connected: boolean) =>
-    pipeline.notices.publish({ kind: 'relay.changed', ...named(relay), connected, ...(connected ? up : down) })
-  turn(true)
-  turn(false)
+  await leave(await connect())
   const { type, data } = JSON.parse((await ops.next()).body.toString())
-  assert.deepEqual([type, data.relayId, data.name], ['posthorn.relay.away', relay.id, 'home'])
+  assert.deepEqual([type, data.relayId, data.name], ['posthorn.relay.away', id, 'home'])
   assert.ok(data.awayMs >= 20)
-  turn(true)
+  await connect()
   // What is still to be said is said before the end.
   await pipeline.closeIntake()
   assert.deepEqual(

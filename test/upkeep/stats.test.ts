@@ -84,6 +84,13 @@ describe('what the store tells of itself', () => {
     assert.equal(await stats.readKnown(), null)
   })
 
+  test('is asked for again at once after the store could not be read', async () => {
+    let asked = 0
+    const stats = new Stats({ stats: () => Promise.reject(new Error(`no disk ${++asked}`)) }, () => 0)
+    await assert.rejects(stats.read(), /no disk 1/)
+    await assert.rejects(stats.read(), /no disk 2/)
+  })
+
   test('is counted once for all who ask while it is counted', async () => {
     const { stats, countsIn } = scene()
     countsIn(10)

@@ -75,6 +75,17 @@ function countingPromises(promise: Promised): void {
     assert.deepEqual([updatedAt, endedAt, settledAt], [later + 9, now, later + 9])
   })
 
+  promise('is settled when the last of its outcomes came, in whatever order they are written', async (store) => {
+    for (const ends of [[later + 3, later + 7] as const, [later + 7, later + 3] as const]) {
+      const endpoint = await withEndpoint(store)
+      await failed(store, endpoint, 2)
+      const id = await requeued(store, endpoint)
+      const [a, b] = (await claimed(store, endpoint)) as [Claim, Claim]
+      await store.commit([delivered(a, ends[0]), delivered(b, ends[1])])
+      assert.equal((await store.getReplay(id))?.settledAt, later + 7)
+    }
+  })
+
   promise('a retry that goes on is no outcome, and neither is a stale change', async (store) => {
     const endpoint = await withEndpoint(store)
     await failed(store, endpoint, 1)

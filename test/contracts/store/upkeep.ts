@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { DeliveryStatus } from '../../../src/core/delivery.ts'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
 import type { Claim, Store } from '../../../src/store/store.ts'
-import type { Expired, Pruned, Retention } from '../../../src/store/upkeep-store.ts'
+import type { Expired, Pruned, Retention, StoreStats } from '../../../src/store/upkeep-store.ts'
 import { aNewDelivery, anArrival, anEvent, t0 } from '../../support/builders.ts'
 import { claimDue, ended, only, type Promised, statusOf, withEndpoint } from './promises.ts'
 
@@ -199,14 +199,29 @@ export function upkeepContract(promise: Promised): void {
       anArrival(b),
     ])
     await store.commit((await claimDue(store, b)).claims.map((claim) => ended(claim)))
-    const { backlog, deadLetters, deadLettersAt, fileBytes, freeBytes, walBytes } = await store.stats()
+    const { backlog, deadLetters, deadLettersAt } = await store.stats()
     assert.deepEqual(backlog, [
       { endpointId: a.id, pending: 2, oldestAt: t0 + 2 },
       { endpointId: b.id, pending: 1, oldestAt: t0 },
     ])
     assert.equal(deadLetters, 1)
     assert.deepEqual(deadLettersAt, [{ endpointId: b.id, count: 1 }])
-    assert.ok(fileBytes + walBytes > 0 && freeBytes >= 0)
+  })
+
+  promise('tells how large it is, and what of that is free', async (store) => {
+    const body = new Uint8Array(100_000)
+    const empty = await store.stats()
+    const sizeOf = ({ fileBytes, walBytes }: StoreStats) => fileBytes + walBytes
+    await store.append(
+      Array.from({ length: 20 }, () => ({ event: anEvent({ body }), idempotency: null, deliveries: [] })),
+    )
+    const full = await store.stats()
+    assert.ok(sizeOf(full) - sizeOf(empty) >= 20 * body.length, `${sizeOf(empty)} → ${sizeOf(full)}`)
+    assert.ok(full.freeBytes < body.length, `${full.freeBytes} free before anything was deleted`)
+    await pruneAll(store, t0 + 8 * day, 100)
+    const { freeBytes } = await store.stats()
+    const most = 20 * body.length
+    assert.ok(freeBytes >= most && freeBytes < most * 1.5, `${freeBytes} free of ${most} that were deleted`)
   })
 
   promise('gives free space back, a bounded piece at a time', async (store) => {

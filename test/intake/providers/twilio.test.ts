@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import twilio from 'twilio'
-import { aRequest, aSource, knowsRotation, refusesEveryFlip, secret, verdict, verified } from './scene.ts'
+import { providerRules } from '../../../src/intake/providers/providers.ts'
+import { aRequest, aSource, knowsRotation, now, refusesEveryFlip, secret, verdict, verified } from './scene.ts'
 
 const url = 'https://hooks.example/in/main'
 const source = aSource('twilio', { url })
@@ -79,7 +80,16 @@ describe('a form of Twilio', () => {
   test('is refused when it is no text or too long to be looked at', () => {
     const { headers } = signedForm(fields)
     assert.equal(verdict(source, aRequest(Buffer.from([0x61, 0x3d, 0xff]), headers)), 'malformed')
-    assert.equal(verdict(source, aRequest('a'.repeat(300_000), headers)), 'malformed')
+    const long = (length: number) => signedForm({ a: 'x'.repeat(length - 'a='.length) })
+    assert.equal(verdict(source, long(256 * 1024)), 'event')
+    const tooLong = long(256 * 1024 + 1)
+    const byHead = providerRules.twilio.check(source, tooLong, now)
+    assert.ok(
+      typeof byHead !== 'function' && byHead.kind === 'refused',
+      'when its length is announced, before it is read',
+    )
+    const { 'content-length': _, ...unannounced } = tooLong.headers
+    assert.equal(verdict(source, { ...tooLong, headers: unannounced }), 'malformed')
   })
 
   test('is refused when it has more fields than anybody sends, however well it is signed', () => {
