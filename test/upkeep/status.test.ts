@@ -13,7 +13,16 @@ function statusOf({ store, catalogue, dispatcher, time, notices }: Bench): Statu
     return counted
   }
   const stats = new Stats({ stats: counting }, () => time.steady() + countingMs)
-  return new Status({ store, catalogue, dispatcher, stats, notices, clock: time, lacksRoute: () => false })
+  return new Status({
+    store,
+    catalogue,
+    dispatcher,
+    stats,
+    notices,
+    clock: time,
+    lacksRoute: () => false,
+    agesKnown: () => true,
+  })
 }
 
 const all = { tenant: null, limit: 10 }
