@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import https from 'node:https'
@@ -9,24 +8,16 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Certificate, makeCertificate } from '../support/certificates.ts'
-import { type ServerProcess, startServer } from '../support/server-process.ts'
+import { startServer } from '../support/server-process.ts'
 import { tempFolder } from '../support/sqlite.ts'
 import { openWatch, type Watch } from '../support/watch.ts'
+import { addEndpoints, body, bodyHash, checkPeak, env, send } from '../support/wide-event.ts'
 
 const endpoints = 1_000
-const bodyBytes = 1_000_000
-const body = randomBytes(bodyBytes)
-const bodyHash = createHash('sha256').update(body).digest('hex')
-const memoryBytesMax = 16 * 1024 * 1024
-const heapMb = 128
 /** Node itself, its heap, the bound, and connections. One copy per delivery would be a gigabyte. */
 const rssMbMax = 450
 /** 1,000 connections with TLS take more by themselves, and each has a piece of the body. */
 const secureRssMbMax = 650
-const env = {
-  POSTHORN_MEMORY_BYTES_MAX: String(memoryBytesMax),
-  NODE_OPTIONS: `--max-old-space-size=${heapMb}`,
-}
 
 test('one large event to 1,000 endpoints is in memory once: fresh, and after a kill with all of it pending', {
   timeout: 240_000,
@@ -36,7 +27,7 @@ test('one large event to 1,000 endpoints is in memory once: fresh, and after a k
   const database = join(folder.path, 'posthorn.db')
   const receiver = await openReceiver(t)
   const paused = await startServer({ database, env: { ...env, POSTHORN_PAUSED: 'yes' } })
-  await addEndpoints(paused, receiver.url)
+  await addEndpoints(paused, endpointsAt(receiver.url))
   await send(paused)
   await paused.kill()
 
@@ -50,7 +41,7 @@ test('one large event to 1,000 endpoints is in memory once: fresh, and after a k
     await send(server)
     await receiver.watch.until(() => receiver.held.length === endpoints)
     receiver.answerAll()
-    checkPeak(t, server, rssMbMax)
+    checkPeak(t, server.child, rssMbMax)
   } finally {
     assert.equal(await server.stop(), 0)
   }
@@ -69,16 +60,16 @@ test('1,000 endpoints behind TLS that do not read hold no copy of a large event 
   const database = join(folder.path, 'posthorn.db')
   const server = await startServer({ database, env: { ...env, NODE_EXTRA_CA_CERTS: trusted } })
   try {
-    await addEndpoints(server, receiver.url)
+    await addEndpoints(server, endpointsAt(receiver.url))
     await send(server)
     await receiver.watch.until(() => receiver.unread.length === endpoints)
-    checkPeak(t, server, secureRssMbMax)
+    checkPeak(t, server.child, secureRssMbMax)
     receiver.read()
     await receiver.watch.until(() => receiver.held.length === endpoints)
     assert.equal(receiver.wrong, 0)
     assert.equal(receiver.paths.size, endpoints)
     receiver.answerAll()
-    checkPeak(t, server, secureRssMbMax)
+    checkPeak(t, server.child, secureRssMbMax)
   } finally {
     assert.equal(await server.stop(), 0)
   }
@@ -111,7 +102,7 @@ async function openReceiver(
   const onRequest: http.RequestListener = (request, response) => {
     const hash = createHash('sha256')
     request.on('end', () => {
-      if (hash.digest('hex') !== bodyHash || request.headers['content-length'] !== String(bodyBytes)) wrong += 1
+      if (hash.digest('hex') !== bodyHash || request.headers['content-length'] !== String(body.length)) wrong += 1
       paths.add(request.url ?? '')
       held.push(response)
       watch.look()
@@ -147,33 +138,11 @@ async function openReceiver(
   }
 }
 
-async function addEndpoints(server: ServerProcess, to: string): Promise<void> {
-  for (let n = 0; n < endpoints; n += 50) {
-    const made = Array.from({ length: 50 }, (_, i) => {
-      const endpoint = { kind: 'http', url: `${to}/${n + i}`, types: ['*'], timeout: '5m' }
-      const headers = { 'content-type': 'application/json' }
-      return fetch(`${server.url}/v1/endpoints`, { method: 'POST', headers, body: JSON.stringify(endpoint) })
-    })
-    for (const response of await Promise.all(made)) assert.equal(response.status, 201, await response.text())
-  }
-}
-
-async function send(server: ServerProcess): Promise<void> {
-  const headers = { 'content-type': 'application/octet-stream' }
-  const response = await fetch(`${server.url}/v1/events/wide`, { method: 'POST', headers, body })
-  assert.equal(response.status, 202, await response.text())
-}
-
-function checkPeak(t: TestContext, server: ServerProcess, mbMax: number): void {
-  const peak = peakRssMb(server)
-  if (peak === null) t.diagnostic('peak memory is not measured: there is no /proc')
-  else assert.ok(peak < mbMax, `${peak} MB`)
-}
-
-/** The most that the process ever had. */
-function peakRssMb({ child }: ServerProcess): number | null {
-  const file = `/proc/${child.pid}/status`
-  if (!existsSync(file)) return null
-  const [, kib] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(file, 'utf8')) ?? []
-  return Math.round(Number(kib) / 1_024)
+function endpointsAt(url: string): readonly object[] {
+  return Array.from({ length: endpoints }, (_, n) => ({
+    kind: 'http',
+    url: `${url}/${n}`,
+    types: ['*'],
+    timeout: '5m',
+  }))
 }
