@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { Buffer } from 'node:buffer'
+import { randomBytes } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
 import { anEvent, t0 } from '../support/builders.ts'
-import { down, ok } from '../support/scripted-hub.ts'
+import { down, ok, ScriptedHub } from '../support/scripted-hub.ts'
 import { aParcel, aRelay, aRelayEndpoint, never, openScene } from './relay-scene.ts'
 
 async function connected(t: TestContext, hello = {}, timings = {}) {
@@ -152,6 +153,34 @@ describe('a delivery to a hub', () => {
     await last
     // What the system holds for the connection is not ours, and may make room for a few more.
     assert.ok(written.length <= 2 * parcels.length, `${written.length} frames for ${parcels.length} deliveries`)
+  })
+
+  test('that is large is not copied for each of the hubs that do not read it', async (t) => {
+    const hubs: ScriptedHub[] = []
+    t.after(() => hubs.map(({ ws }) => ws.terminate()))
+    const relays = Array.from({ length: 20 }, (_, n) => aRelay({ name: `hub-${n}` }))
+    const { transport, url } = await openScene(t, {}, relays)
+    // More than the system holds for a connection.
+    const event = anEvent({ body: randomBytes(16_000_000) })
+    const limits = { frameBytesMax: 20_000_000, credit: { frames: 10, bytes: 20_000_000 } }
+    for (const n of relays.keys()) hubs.push(await ScriptedHub.connect(url.replace(/0$/, String(n)), limits))
+    const before = process.memoryUsage().arrayBuffers
+    const control = new AbortController()
+    const [first, ...others] = hubs.map((hub, n) => {
+      hub.ws.pause()
+      const endpoint = aRelayEndpoint({ relay: `hub-${n}` })
+      return transport.deliver(aParcel(endpoint, { event, deliveryId: `dlv_${n}` }), control.signal)
+    })
+    const grown = process.memoryUsage().arrayBuffers - before
+    assert.ok(grown < event.body.length, `${grown} bytes for ${hubs.length} hubs`)
+    const [hub] = hubs
+    hub?.ws.resume()
+    const frame = await hub?.next('deliver')
+    assert.ok(frame !== undefined && Buffer.from(frame.body).equals(event.body))
+    hub?.ack(frame)
+    assert.deepEqual(await first, ok)
+    control.abort()
+    await Promise.all(others)
   })
 
   test('of a new life waits for the end of the old one', async (t) => {

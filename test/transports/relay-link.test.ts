@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect as connectTo } from 'node:net'
+import { connect as connectTo, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import type { Logger } from '../../src/log.ts'
 import { LinkLog } from '../../src/transports/relay/link-log.ts'
@@ -312,6 +312,32 @@ describe('compression', () => {
     assert.equal(Buffer.from(frame.body).equals(body), true)
     hub.ack(frame, { ...ok, body: 'y'.repeat(5_000) })
     assert.equal((await report).kind, 'answered')
+  })
+
+  test('goes on for large bodies, however many there have been', async (t) => {
+    const { connect, transport, endpoint } = await openScene(t)
+    let socket: Socket | undefined
+    const hub = await connect(
+      { frameBytesMax: 4_000_000 },
+      {
+        perMessageDeflate: true,
+        createConnection: ({ host, port }: { host: string; port: number }) => {
+          socket = connectTo({ host, port })
+          return socket
+        },
+      },
+    )
+    const body = Buffer.from('x'.repeat(2_000_000))
+    for (let n = 0; n < 20; n++) {
+      const parcel = aParcel(endpoint, { deliveryId: `dlv_${n}` })
+      const report = transport.deliver({ ...parcel, event: { ...parcel.event, body } }, never)
+      const frame = await hub.next('deliver')
+      assert.equal(Buffer.from(frame.body).equals(body), true)
+      hub.ack(frame)
+      await report
+    }
+    const bytesRead = socket?.bytesRead ?? 0
+    assert.ok(bytesRead > 0 && bytesRead < body.length, `${bytesRead} bytes for 20 bodies`)
   })
 
   test('does not let more in than without it', async (t) => {

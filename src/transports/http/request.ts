@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import type { HttpEndpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
@@ -6,6 +7,7 @@ import { hopsHeader, hopsOf } from '../../core/hops.ts'
 import { parseSecret, signatureHeader } from '../../core/signature.ts'
 import { standardHmac } from '../../hmac.ts'
 import type { Parcel } from '../transport.ts'
+import { Pieces, pieceBytes } from './pieces.ts'
 
 /** What all requests to an endpoint share, worked out once. */
 export type Route =
@@ -13,6 +15,8 @@ export type Route =
   | Readonly<{
       problem: null
       origin: string
+      /** Whether the connection encrypts, and so copies what it is handed. */
+      isSecure: boolean
       path: string
       /** Names in lower case and values, in turns, as undici takes them: the endpoint's own and our fixed ones. */
       headers: readonly string[]
@@ -38,6 +42,7 @@ export function routeOf(endpoint: HttpEndpoint, userAgent: string): Route {
   return {
     problem: null,
     origin: url.origin,
+    isSecure: url.protocol === 'https:',
     path: url.pathname + url.search,
     headers: Object.entries(headers).flat(),
     ownNames: new Set(Object.keys(headers)),
@@ -72,7 +77,14 @@ export function requestOf(route: UsableRoute, parcel: Parcel): Request {
   headers.push('posthorn-delivery', parcel.deliveryId, 'posthorn-attempt', String(parcel.attempt))
   headers.push(hopsHeader, String(hopsOf(event.headers) + 1))
   headers.push('posthorn-event-type', isHeaderText(event.type) ? event.type : encodeURIComponent(event.type))
-  return { origin: route.origin, path: pathOf(route, event), method: 'POST', headers, body: event.body }
+  const body = route.isSecure && event.body.length > pieceBytes ? inPieces(event.body, headers) : event.body
+  return { origin: route.origin, path: pathOf(route, event), method: 'POST', headers, body }
+}
+
+/** With its length told, so that it goes out as it is and not in chunks. undici takes what its types leave out. */
+function inPieces(body: Uint8Array, headers: string[]): Readable {
+  headers.push('content-length', String(body.length))
+  return new Pieces(body) as unknown as Readable
 }
 
 function pathOf(route: UsableRoute, event: Event): string {

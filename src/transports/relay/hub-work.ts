@@ -5,7 +5,8 @@ import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
 import { linkLost, noAck } from '../../core/relay.ts'
 import type { Answer } from '../transport.ts'
-import { deliverFrame, rulesOf } from './deliver-frame.ts'
+import type { Compression } from './compression.ts'
+import { type DeliverFrame, deliverFrame, rulesOf } from './deliver-frame.ts'
 import { keptOf } from './hub-report.ts'
 import { type Frame, Outstanding } from './outstanding.ts'
 import type { Ack, Credit, Hello, ToHub } from './protocol.ts'
@@ -15,6 +16,7 @@ import type { Timings } from './timings.ts'
 export type HubWorkParts = Readonly<{
   relay: string
   wire: Readonly<{ ws: WebSocket; socket: Duplex; send: (message: ToHub) => void }>
+  compression: Compression
   waits: Pick<Timings, 'ackGraceMs' | 'givenBackMs'>
   onRoom: (endpointId: string) => void
 }>
@@ -143,8 +145,8 @@ export class HubWork {
   #sendTurn(attempt: RelayTry): void {
     const { parcel } = attempt
     const frame = deliverFrame(parcel, null)
-    if (frame.length > this.#frameBytesMax) {
-      attempt.end(this.#tooLarge(frame.length, this.#frameBytesMax))
+    if (frame.bytes > this.#frameBytesMax) {
+      attempt.end(this.#tooLarge(frame.bytes, this.#frameBytesMax))
       return
     }
     this.#write(frame, parcel.endpoint)
@@ -160,14 +162,26 @@ export class HubWork {
     })
   }
 
-  #write(frame: Buffer, endpoint: RelayEndpoint): void {
+  #write({ first, rest }: DeliverFrame, endpoint: RelayEndpoint): void {
     const { ws, send } = this.#parts.wire
     if (this.#told.get(endpoint.id) !== endpoint) {
       if (this.#told.size >= endpointsToldMax) this.#told.clear()
       this.#told.set(endpoint.id, endpoint)
       send(rulesOf(endpoint))
     }
-    ws.send(frame)
+    if (rest.length === 0) ws.send(first)
+    else this.#writeLarge(first, rest)
+  }
+
+  /** As one message in two fragments, so that the rest is not copied. */
+  #writeLarge(first: Buffer, rest: Uint8Array): void {
+    const { ws } = this.#parts.wire
+    const { compression } = this.#parts
+    const compress = ws.extensions !== '' && compression.take(rest.length)
+    ws.send(first, { fin: false, compress })
+    ws.send(rest, { compress }, () => {
+      if (compress) compression.free(rest.length)
+    })
   }
 
   // ── What is sent ahead of its turn ──────────────────────────────────────────────────────────────────────────────
@@ -192,7 +206,7 @@ export class HubWork {
       const { length } = parcel.event.body
       if (room.frames < 1 || room.bytes < length || this.#outstanding.find(parcel.deliveryId) !== null) break
       const frame = deliverFrame(parcel, before)
-      if (frame.length > this.#frameBytesMax) break
+      if (frame.bytes > this.#frameBytesMax) break
       this.#write(frame, parcel.endpoint)
       this.#outstanding.add(frameOf(parcel, { behind: before, attempt: null }))
       before = parcel.deliveryId

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import type { LinkEnding, Relay, RelayLink } from '../../core/relay.ts'
+import type { Compression } from './compression.ts'
 import { HubWork } from './hub-work.ts'
 import type { LinkLog } from './link-log.ts'
 import {
@@ -24,6 +25,7 @@ export type LinkParts = Readonly<{
   /** What the edge says it is. */
   software: string
   timings: Timings
+  compression: Compression
   /** The oldest version of the protocol that is spoken here. */
   versionMin: number
   /** The hub has said who it is: from now on it can have deliveries. */
@@ -252,6 +254,7 @@ export class Link {
     this.#work = new HubWork(hello, {
       relay: this.relay.name,
       wire: { ws: this.#ws, socket: this.#socket, send: (message) => this.#send(message) },
+      compression: this.#parts.compression,
       waits: timings,
       onRoom: this.#parts.onRoom,
     })

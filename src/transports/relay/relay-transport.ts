@@ -6,6 +6,7 @@ import { fullRelayName, type LinkEnding, type Relay, type RelayLink } from '../.
 import type { Logger } from '../../log.ts'
 import type { RelayGate } from '../relay-gate.ts'
 import type { AheadTransport, Answer, Parcel } from '../transport.ts'
+import { Compression } from './compression.ts'
 import type { HubWork } from './hub-work.ts'
 import { endings, Link, type LinkParts } from './link.ts'
 import { LinkLog } from './link-log.ts'
@@ -67,6 +68,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
     this.#linkParts = {
       ...{ clock: parts.clock, log: new LinkLog(parts), software: parts.software },
       timings: this.#timings,
+      compression: new Compression(),
       versionMin: parts.versionMin ?? 1,
       onUp: (link) => this.#onUp(link),
       onServing: (link) => this.#tellServing(link.relay),
