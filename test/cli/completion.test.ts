@@ -30,7 +30,7 @@ describe('completion in bash', { skip: skipUnless('bash') }, () => {
       COMP_CWORD=${words.length - 1}
       _posthorn
       printf '%s\\n' "\${COMPREPLY[@]}"`
-    const { status, stdout, stderr } = spawnSync('bash', ['-u', '-c', script], { encoding: 'utf8', cwd })
+    const { status, stdout, stderr } = spawnSync('bash', ['--norc', '-u', '-c', script], { encoding: 'utf8', cwd })
     assert.deepEqual([status, stderr], [0, ''])
     return stdout.split('\n').filter((line) => line !== '')
   }
