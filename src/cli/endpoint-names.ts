@@ -1,4 +1,4 @@
-import type { ApiClient } from '../server/client.ts'
+import { type ApiClient, ApiProblem } from '../server/client.ts'
 import { allItems } from './listing.ts'
 import { type Row, textOf } from './output.ts'
 
@@ -22,13 +22,17 @@ export function endpointNames(client: ApiClient): EndpointNames {
     of: (endpointId) => names.get(textOf(endpointId)) ?? '-',
     async learn(items) {
       const unknown = [...new Set(items.map(({ endpointId }) => textOf(endpointId)))].filter((id) => !names.has(id))
-      for (const id of unknown) names.set(id, 'deleted')
       if (unknown.length > singleMax) {
         for (const endpoint of await allItems(client, '/v1/endpoints', {})) remember(endpoint)
+        for (const id of unknown) if (!names.has(id)) names.set(id, 'deleted')
         return
       }
-      // One that was deleted is not found.
-      for (const id of unknown) await client.get(`/v1/endpoints/${encodeURIComponent(id)}`).then(remember, () => {})
+      for (const id of unknown) {
+        const missing = (error: unknown) => {
+          if (error instanceof ApiProblem && error.status === 404) names.set(id, 'deleted')
+        }
+        await client.get(`/v1/endpoints/${encodeURIComponent(id)}`).then(remember, missing)
+      }
     },
   }
 }

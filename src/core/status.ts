@@ -76,7 +76,7 @@ export function attentionFor(signs: Signs, now: number): AttentionReason | null 
   if (signs.breaker !== 'closed') return 'breaker_open'
   if (waits && signs.status === 'active' && !signs.served) return absenceOf(signs)
   if (signs.deadLetters > 0 && signs.deadLettersKept !== 0) return 'dead_letters'
-  if (signs.attempts >= failingAttemptsMin && failed >= failingShareMin) return 'failing'
+  if (signs.attempts >= failingAttemptsMin && failed > failingShareMin) return 'failing'
   if (waits && signs.status === 'paused') return 'paused'
   if (waits && (signs.heldUntil ?? 0) > now) return 'held'
   if (signs.attempts >= flakyAttemptsMin && failed >= flakyShareMin) return 'flaky'
@@ -137,17 +137,20 @@ export function hintsFor(attention: readonly Attention[], { ready, allPaused, cl
   return hints.length === 0 ? ['posthorn tail'] : [...new Set(hints)].slice(0, hintsMax)
 }
 
-function hintsOf(why: AttentionReason, { endpointId, deadLetters, deadLettersKept }: Signs): readonly string[] {
+function hintsOf(why: AttentionReason, signs: Signs): readonly string[] {
+  const { endpointId, waiting, deadLetters, deadLettersKept } = signs
   const hasDead = deadLetters > 0 && deadLettersKept !== 0
   const dead = hasDead ? [`posthorn dlq list --endpoint ${endpointId} --group error`] : []
+  const pending = waiting > 0 ? [`posthorn deliveries list --endpoint ${endpointId} --status pending`] : []
   switch (why) {
     case 'dead_letters':
       return [...dead, `posthorn dlq replay --endpoint ${endpointId} --dry-run`]
     case 'breaker_open':
+      return [...pending, ...dead, 'posthorn breakers list --state open']
     case 'handler_missing':
     case 'held':
     case 'waiting_long':
-      return [`posthorn deliveries list --endpoint ${endpointId} --status pending`, ...dead]
+      return [...pending, ...dead]
     case 'failing':
     case 'flaky':
       return [`posthorn deliveries list --endpoint ${endpointId} --since 15m`, ...dead]
@@ -172,8 +175,9 @@ function absenceOf({ kind, lacksRoute }: Signs): AttentionReason {
   }
 }
 
-function atStake({ waiting, deadLetters }: Signs): number {
-  return waiting + deadLetters
+/** Dead letters that were replayed or discarded since are no longer at stake. */
+function atStake({ waiting, deadLetters, deadLettersKept }: Signs): number {
+  return waiting + Math.min(deadLetters, deadLettersKept ?? deadLetters)
 }
 
 function rank(state: State): number {

@@ -60,10 +60,15 @@ export class Claimer {
     return this.#parts.memory.hasRoom(this.#parts.memory.claimBytes)
   }
 
-  /** Claims one delivery by its name, whether due or not, as soon as there is room for it. */
-  async named(work: EndpointWork, deliveryId: string): Promise<readonly Claim[]> {
+  /**
+   * Claims one delivery by its name, whether due or not, as soon as there is room for it; at once if it must not wait
+   * for others, who wait for it.
+   */
+  async named(work: EndpointWork, deliveryId: string, { waits } = { waits: true }): Promise<readonly Claim[]> {
     let setAside = Math.max(this.#parts.memory.claimBytes, overheadBytes)
     for (;;) {
+      if (waits) await this.#roomOf(setAside)
+      else this.#parts.memory.overdraw(setAside)
       const { claims, tooLarge } = await this.#claimNamed(work, deliveryId, setAside)
       if (tooLarge === null) return claims
       setAside = tooLarge + overheadBytes
@@ -72,7 +77,6 @@ export class Claimer {
 
   async #claimNamed(work: EndpointWork, deliveryId: string, setAside: number): Promise<Omit<ClaimAnswer, 'nextDueAt'>> {
     const { store, clock, memory, stopping } = this.#parts
-    await this.#roomOf(setAside)
     this.#underway += 1
     try {
       if (stopping.aborted) return { claims: [], tooLarge: null }

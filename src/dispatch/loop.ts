@@ -214,7 +214,9 @@ export class Loop {
     const { log, stopping } = this.#parts
     if (!work.serving || stopping.aborted) return
     try {
-      for (const claim of await this.#claimer.named(work, deliveryId)) this.accept(work, claim)
+      // All other handlers stand still for it, and hold what they have.
+      const claims = await this.#claimer.named(work, deliveryId, { waits: false })
+      for (const claim of claims) this.accept(work, claim)
     } catch (err) {
       log.warn({ err, deliveryId }, 'claim.failed')
     }

@@ -101,6 +101,11 @@ export class Memory {
     return true
   }
 
+  /** For one whom those that hold the rest wait for: without room of its own, nobody would go on. */
+  overdraw(bytes: number): void {
+    this.#used += bytes
+  }
+
   release(bytes: number): void {
     this.#used -= bytes
     if (this.#waiting.size > 0) this.#passOn()

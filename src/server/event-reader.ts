@@ -2,6 +2,7 @@ import type { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
+import { headerProblem } from '../core/headers.ts'
 import { hopsHeader, hopsIn } from '../core/hops.ts'
 import { sentTypeProblem } from '../core/routing.ts'
 import { type EventInput, idempotencyKeptMs, tenantScope } from '../intake/intake.ts'
@@ -161,7 +162,10 @@ function traceparentOf(value: string | string[] | undefined): string | null {
 /** What says how to read bytes that are sent on as they came, beside their content type. */
 export function contentHeaders(headers: IncomingHttpHeaders): Readonly<Record<string, string>> {
   const encoding = contentEncodingOf(headers)
-  return encoding === null ? noHeaders : { 'content-encoding': encoding }
+  if (encoding === null) return noHeaders
+  const problem = headerProblem('content-encoding', encoding)
+  if (problem !== null) throw validationProblem([{ path: 'Content-Encoding', message: problem }])
+  return { 'content-encoding': encoding }
 }
 
 type SentEvent = Omit<EventInput, 'idempotency' | 'request'>

@@ -102,8 +102,8 @@ test('what is in trouble comes first, and of that the one with the most at stake
   const attention = [
     at('waiting_long', { endpointId: 'late', waiting: 9_000 }),
     at('breaker_open', { endpointId: 'small', waiting: 1 }),
-    at('dead_letters', { endpointId: 'dead', deadLetters: 500 }),
-    at('breaker_open', { endpointId: 'large', waiting: 400, deadLetters: 200 }),
+    at('dead_letters', { endpointId: 'dead', deadLetters: 500, deadLettersKept: 500 }),
+    at('breaker_open', { endpointId: 'large', waiting: 400, deadLetters: 200, deadLettersKept: null }),
   ]
   const sorted = attention.toSorted(byUrgency).map(({ signs }) => signs.endpointId)
   assert.deepEqual(sorted, ['large', 'dead', 'small', 'late'])
@@ -163,8 +163,24 @@ test('what is to be typed fits what is wrong', () => {
     'posthorn dispatch resume',
   ])
   assert.deepEqual(hintsFor([at('breaker_open', { deadLetters: 2, deadLettersKept: 1 })], usual), [
-    'posthorn deliveries list --endpoint ep_1 --status pending',
     'posthorn dlq list --endpoint ep_1 --group error',
+    'posthorn breakers list --state open',
+  ])
+  assert.deepEqual(hintsFor([at('breaker_open', waiting)], usual), [
+    'posthorn deliveries list --endpoint ep_1 --status pending',
+    'posthorn breakers list --state open',
   ])
   assert.deepEqual(hintsFor([at('hub_away'), at('route_missing')], usual), ['posthorn relays list'])
+})
+
+test('dead letters that were replayed since do not put an endpoint before one that is down', () => {
+  const signs = { ...well, endpointId: 'ep_repaired', deadLetters: 60, deadLettersKept: 1 }
+  const repaired = { why: 'dead_letters', signs } as const
+  const down = { why: 'breaker_open', signs: { ...well, endpointId: 'ep_down', waiting: 20 } } as const
+  assert.deepEqual([repaired, down].toSorted(byUrgency), [down, repaired])
+})
+
+test('an open breaker behind which nothing waits is not looked at by a list that is empty', () => {
+  const idle = { why: 'breaker_open', signs: { ...well, endpointId: 'ep_idle' } } as const
+  assert.deepEqual(hintsFor([idle], usual), ['posthorn breakers list --state open'])
 })

@@ -184,6 +184,8 @@ describe('POST /v1/events/:type', () => {
     const body = await fetch(`${served.url}/v1/events/${reply.json.id}/body`)
     assert.equal(body.headers.get('content-encoding'), 'gzip')
     assert.equal(await body.text(), '{"id":1}')
+    const endless = await served.call('POST', '/v1/events/order.odd', '{}', { 'content-encoding': 'x'.repeat(5_000) })
+    assert.deepEqual([endless.status, endless.json.errors?.[0]?.path], [422, 'Content-Encoding'])
     await served.call('POST', '/v1/events/order.plain', '{}', { 'content-encoding': 'identity' })
     assert.equal((await sink.next()).headers['content-encoding'], undefined)
   })

@@ -128,7 +128,7 @@ describe('claiming', () => {
       anArrival(endpoint, { ...large, delivery: { leaseEndsAt: t0 + 5 } }),
       anArrival(endpoint, large),
     ])
-    const request = { now: t0 + 5, leaseEndsAt: t0 + 99, limit: 10, bytesMax: 500 }
+    const request = { now: t0 + 5, leaseEndsAt: t0 + 99, limit: 10, bytesMax: 1_500 }
     const { claims } = await store.claim({ from: { endpointId: endpoint.id }, ...request })
     assert.deepEqual(
       claims.map((claim) => claim.interruptions > 0),

@@ -171,6 +171,20 @@ describe('with disk space in reserve', { skip }, () => {
     assert.equal(await store.getEvent(refused.event.id), null)
   })
 
+  test('a restart does not forget that the reserve is spent', async (t) => {
+    const { file, folder, store, endpoint } = await stageWithReserve(t)
+    const makeRoom = fill(folder)
+    await assert.rejects(store.append([anArrival(endpoint, { event: { body: randomBytes(100_000) } })]), full)
+    await store.close()
+    const scene = new Scene(t)
+    const again = await scene.open(file)
+    await assert.rejects(again.append([anArrival(endpoint)]), full, 'what is left is for outcomes and pruning')
+    makeRoom()
+    await until(t, () => again.health().writable)
+    await again.append([anArrival(endpoint)])
+    await again.close()
+  })
+
   test('it starts on a full disk, delivers and prunes, and takes events when there is room', async (t) => {
     const { file, folder, store, endpoint, inHand } = await stageWithReserve(t)
     const waiting = Array.from({ length: 50 }, () => anArrival(endpoint, { event: { body: randomBytes(200_000) } }))

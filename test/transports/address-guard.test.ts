@@ -37,6 +37,11 @@ for (const address of special) {
   })
 }
 
+test('names with the new address what is open already, because the setting replaces it', () => {
+  const guard = openAddressGuard(['127.0.0.0/8', '::1/128'])
+  assert.match(guard.check('10.0.0.1') ?? '', /set POSTHORN_ALLOW_PRIVATE=127\.0\.0\.0\/8,::1\/128,10\.0\.0\.1\/32 at/)
+})
+
 test('lets the internet through', () => {
   for (const address of onTheInternet) assert.equal(closed.check(address), null, address)
 })

@@ -50,12 +50,16 @@ export class Bodies {
 
   /** What it is for is claimed already, and would be left to its lease: a database that is busy is asked again. */
   async #read(eventId: string): Promise<Uint8Array> {
+    const body = await this.#fetched(eventId)
+    if (body === null) throw new Error(`the body of ${eventId} is gone`)
+    this.#note(eventId, body)
+    return body
+  }
+
+  async #fetched(eventId: string): Promise<Uint8Array | null> {
     for (let fetches = 1; ; fetches++) {
       try {
-        const body = await this.#fetch(eventId)
-        if (body === null) throw new Error(`the body of ${eventId} is gone`)
-        this.#note(eventId, body)
-        return body
+        return await this.#fetch(eventId)
       } catch (error) {
         if (fetches >= fetchesMax) throw error
       }

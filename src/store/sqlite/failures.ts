@@ -54,6 +54,10 @@ function meaningOf({ errcode, code }: { errcode?: number; code?: string }): read
 export function openingFailure(error: unknown, file: string): unknown {
   const failure = storageFailure(error)
   if (failure === null || failure.message.includes(file)) return failure ?? error
+  if (failure.code === 'store_full') {
+    const message = `${file}: The disk is full; make room and start Posthorn again. (${error instanceof Error ? error.message : error})`
+    return new PosthornError('store_full', message, { cause: error })
+  }
   return new PosthornError(failure.code, `${file}: ${failure.message}`, { cause: error })
 }
 

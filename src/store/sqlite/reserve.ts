@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
+import { closeSync, openSync, rmSync, statfsSync, statSync, truncateSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 const reserveBytes = 4 * 1024 * 1024
@@ -12,10 +12,12 @@ const pieceBytes = 1024 * 1024
  */
 export class Reserve {
   readonly #path: string
-  #isSpent = false
+  #isSpent: boolean
 
   constructor(file: string) {
     this.#path = `${file}-reserve`
+    // An empty file says that it was spent before the last stop.
+    this.#isSpent = this.#size() === 0
   }
 
   /** It was given up because the disk was full, and there was no room to set it aside again since. */
@@ -25,8 +27,8 @@ export class Reserve {
 
   /** Gives the space up. False when there is none set aside. */
   spend(): boolean {
-    if (statSync(this.#path, { throwIfNoEntry: false }) === undefined) return false
-    rmSync(this.#path, { force: true })
+    if ((this.#size() ?? 0) === 0) return false
+    truncateSync(this.#path)
     this.#isSpent = true
     return true
   }
@@ -34,14 +36,19 @@ export class Reserve {
   /** Sets the space aside if there is as much again besides. It is a help, not a condition: without it all goes on. */
   fill(): void {
     try {
-      if (statSync(this.#path, { throwIfNoEntry: false })?.size !== reserveBytes) {
+      if (this.#size() !== reserveBytes) {
         if (freeBytes(this.#path) < 2 * reserveBytes) return
         write(this.#path)
       }
       this.#isSpent = false
     } catch {
-      rmSync(this.#path, { force: true })
+      truncateSync(this.#path)
     }
+  }
+
+  /** undefined: there is none. */
+  #size(): number | undefined {
+    return statSync(this.#path, { throwIfNoEntry: false })?.size
   }
 }
 

@@ -23,7 +23,9 @@ export function openAddressGuard(allowPrivate: readonly string[]): AddressGuard 
       if (special === null || isOpen(networks, address, special)) return null
       const how = special.exactOnly ? ' (this address alone, a network does not open it)' : ''
       const bits = address.kind() === 'ipv4' ? 32 : 128
-      return `${text} is ${special.name}; set POSTHORN_ALLOW_PRIVATE=${address}/${bits} at the server to allow it${how}`
+      // The setting replaces what is open now, the default too.
+      const ranges = [...allowPrivate, `${address}/${bits}`].join(',')
+      return `${text} is ${special.name}; set POSTHORN_ALLOW_PRIVATE=${ranges} at the server to allow it${how}`
     },
   }
 }
