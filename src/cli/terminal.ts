@@ -111,11 +111,13 @@ export function openTerminal(env: Env): Terminal {
       neverBlock(stdout)
       neverBlock(stderr)
     },
-    flush: async () => {
-      const flushed = Promise.all([drained(stdout), drained(stderr)])
-      await (waits ? flushed : Promise.race([flushed, wait(flushMsMax)]))
-    },
+    flush: () => flushed(waits),
   }
+}
+
+async function flushed(waits: boolean): Promise<void> {
+  const all = Promise.all([drained(process.stdout), drained(process.stderr)])
+  await (waits ? all : Promise.race([all, wait(flushMsMax)]))
 }
 
 /** The reader of a pipe may leave at any time (`| head`), and a terminal be closed: that is no error worth a stack. */
