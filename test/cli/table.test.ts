@@ -74,6 +74,24 @@ describe('a table', () => {
     assert.deepEqual([table.header(), ...table.lines(rows), table.hidden], ['TYPE', 'order.created', ['COUNT']])
   })
 
+  test('counts a column that holds only its usual text as empty', () => {
+    const headings = [{ title: 'TENANT', rank: 0, usual: 'default' }, { title: 'TYPE' }]
+    const at = (...tenants: string[]) => {
+      const table = new Table(headings, 14)
+      table.fit(tenants.map((tenant) => cells(tenant, 'order.created')))
+      return [table.header(), table.hidden]
+    }
+    assert.deepEqual(at('default', '-'), ['TYPE', []])
+    assert.deepEqual(at('default', 'shop'), ['TENANT', ['TYPE']])
+  })
+
+  test('cuts nothing to make room for what is empty', () => {
+    const table = new Table([{ title: 'REASON', rank: 0 }, { title: 'TYPE' }], 24)
+    const rows = [cells('-', 'invoice.payment.failed')]
+    table.fit(rows)
+    assert.deepEqual(table.lines(rows), ['invoice.payment.failed'])
+  })
+
   test('shows one column at least, on a terminal that is far too narrow', () => {
     const table = new Table(titled('AAAAAAAAAA', 'BBBBBBBBBB'), 3)
     table.fit([])
