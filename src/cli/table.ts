@@ -166,6 +166,21 @@ export function wrap(text: string, width: number): readonly string[] {
   return [...lines, line]
 }
 
+/** The text in lines that end between words, those after the first indented. A word that is too long is cut. */
+export function wrapWords(text: string, width: number, indent: number): readonly string[] {
+  if (widthOf(text) <= width) return [text]
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(/(?<=\S )(?=\S)/)) {
+    if (line.trim() !== '' && widthOf(`${line}${word}`.trimEnd()) > width) {
+      lines.push(line)
+      line = ' '.repeat(indent)
+    }
+    line += word
+  }
+  return [...lines, line].map((one) => cut(one.trimEnd(), width))
+}
+
 export function widthOf(text: string): number {
   const plain = stripVTControlCharacters(text)
   if (/^[\x20-\x7e]*$/.test(plain)) return plain.length

@@ -101,6 +101,30 @@ describe('on a terminal of 80 columns', { skip }, () => {
     assert.doesNotMatch(config, /…/)
   })
 
+  test('the status wraps its figures, and begins those of dead letters with how many are kept', async (t) => {
+    const server = await serverFor(t, folderFor(t))
+    const sink = await sinkFor(t, '400')
+    await server.json(['endpoints', 'create', sink.url, '--types', 'a', '--breaker', 'off'])
+    const { id } = await server.json(['endpoints', 'create', sink.url, '--types', 'b'])
+    await server.cli(['endpoints', 'pause', textOf(id)])
+    await server.cli(['send', 'a', '1', '--wait'])
+    await server.cli(['send', 'b', '1'])
+    await server.cli(['deliveries', 'cancel', '--type', 'b', '--yes'])
+    await server.cli(['send', 'b', '1'])
+    await server.cli(['endpoints', 'delete', textOf(id), '--yes'])
+    await until(async () => {
+      const { deadLetters } = await server.json<{ deadLetters: { kept: number } }>(['status'])
+      return deadLetters.kept === 3
+    })
+    const lines = await shown(server, ['status'])
+    const at = lines.findIndex((line) => line.startsWith('dead letters'))
+    assert.match(lines[at] ?? '', /^dead letters {2}3 kept; 3 in the last 24 h: /)
+    assert.match(lines[at + 1] ?? '', /^ {14}\S/)
+    const figures = `${lines[at]} ${lines[at + 1]?.trim()}`
+    for (const fact of ['permanent_status 1', 'cancelled 1', 'endpoint_deleted 1']) assert.ok(figures.includes(fact))
+    assert.deepEqual([figures.includes('…'), lines.some((line) => widthOf(line) > 80)], [false, false])
+  })
+
   test('--wide leaves nothing out and cuts nothing', async (t) => {
     const server = await serverFor(t, folderFor(t))
     const sink = await sinkFor(t, '400')

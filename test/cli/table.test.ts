@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { cut, Table, widthOf } from '../../src/cli/table.ts'
+import { cut, Table, widthOf, wrapWords } from '../../src/cli/table.ts'
 import { printable } from '../../src/cli/terminal.ts'
 
 const cells = (...texts: string[]) => texts.map((text) => ({ text }))
@@ -127,6 +127,16 @@ describe('text', () => {
 
   test('is cut between whole characters', () => {
     assert.deepEqual([cut('短い文', 4), cut('abcdef', 4), cut('abcd', 4)], ['短…', 'abc…', 'abcd'])
+  })
+
+  test('is wrapped between words, and a word that is too long for a line is cut', () => {
+    assert.deepEqual(wrapWords('dead  2 kept: gone 1, late 1', 14, 6), [
+      'dead  2 kept:',
+      '      gone 1,',
+      '      late 1',
+    ])
+    assert.deepEqual(wrapWords('dead  2 kept', 12, 6), ['dead  2 kept'])
+    assert.deepEqual(wrapWords('dead  permanent_status 1', 12, 6), ['dead  perma…', '      1'])
   })
 
   test('from outside cannot steer the terminal', () => {
