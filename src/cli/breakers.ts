@@ -9,7 +9,9 @@ import {
   ListPrinter,
   printItem,
   type Row,
+  tenantColumn,
   textOf,
+  urlText,
   withFormat,
 } from './output.ts'
 import { probeText } from './status-screen.ts'
@@ -45,14 +47,14 @@ function columns(terminal: Terminal): readonly Column[] {
   return [
     { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId) },
     { title: 'STATE', show: ({ state }) => textOf(state), colour: stateColour },
-    { title: 'FAILURES', show: ({ failures }) => textOf(failures) },
-    { title: 'WAITING', show: ({ waiting }) => textOf(waiting) },
-    { title: 'NEXT PROBE', show: (item) => (item.state === 'closed' ? '-' : probeText(item, Date.now())) },
+    { title: 'FAILURES', show: ({ failures }) => textOf(failures), rank: 8 },
+    { title: 'WAITING', show: ({ waiting }) => textOf(waiting), rank: 3 },
+    { title: 'NEXT PROBE', show: (item) => (item.state === 'closed' ? '-' : probeText(item, Date.now())), rank: 4 },
     { title: 'LAST ERROR', show: (item) => (isFailing(item) ? textOf(item.lastError) : '-'), min: 16, rank: 2 },
-    { title: 'TARGET', show: ({ target }) => textOf(target), rank: 2 },
-    { title: 'HELD UNTIL', show: ({ heldUntil }) => instantText(terminal, heldUntil) },
-    { title: 'FAILING SINCE', show: ({ failingSince }) => instantText(terminal, failingSince) },
-    { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
+    { title: 'TARGET', show: ({ target }) => urlText(terminal, target), min: 20, rank: 6 },
+    { title: 'HELD UNTIL', show: ({ heldUntil }) => instantText(terminal, heldUntil), rank: 5 },
+    { title: 'FAILING SINCE', show: ({ failingSince }) => instantText(terminal, failingSince), min: 13, rank: 7 },
+    tenantColumn,
   ]
 }
 

@@ -9,10 +9,10 @@ import type { Terminal } from './terminal.ts'
 type ShowOptions = Readonly<{ output: Format; server?: boolean }>
 
 const columns: readonly Column[] = [
-  { title: 'NAME', show: ({ name }) => textOf(name) },
-  { title: 'VALUE', show: ({ value }) => textOf(value) },
+  { title: 'NAME', show: ({ name }) => textOf(name), min: 24 },
+  { title: 'VALUE', show: ({ value }) => textOf(value), min: 24 },
   { title: 'ORIGIN', show: ({ origin }) => textOf(origin), colour: colourOf },
-  { title: 'ENVIRONMENT', show: ({ env }) => textOf(env) },
+  { title: 'ENVIRONMENT', show: ({ env }) => textOf(env), min: 36 },
 ]
 
 export function addConfig(program: Command, terminal: Terminal): void {

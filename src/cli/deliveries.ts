@@ -43,20 +43,30 @@ export function addDeliveries(program: Command, terminal: Terminal): void {
   addCancel(deliveries, terminal)
 }
 
-/** With `names` what people call the endpoint stands beside its id, and stays when there is no room for the id. */
-export function deliveryColumns(terminal: Terminal, names?: EndpointNames): readonly Column[] {
-  const target: Column = { title: 'TARGET', show: ({ endpointId }) => names?.of(endpointId) ?? '-', rank: 3 }
+type Shown = Readonly<{ names?: EndpointNames; status?: string | undefined }>
+
+/**
+ * With `names` what people call the endpoint stands beside its id, and stays when there is no room for the id. `status`:
+ * the one that was asked for, which tells nothing.
+ */
+export function deliveryColumns(terminal: Terminal, { names, status: usual }: Shown = {}): readonly Column[] {
+  const target: Column = { title: 'TARGET', show: ({ endpointId }) => names?.of(endpointId) ?? '-', min: 20, rank: 4 }
   return [
     { title: 'ID', show: ({ id }) => textOf(id) },
-    { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-    { title: 'TYPE', show: ({ type }) => textOf(type), min: 10, rank: 4 },
-    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId), rank: names === undefined ? 3 : 10 },
+    {
+      title: 'STATUS',
+      show: ({ status }) => textOf(status),
+      colour: statusColour,
+      ...(usual !== undefined && { usual }),
+    },
+    { title: 'TYPE', show: ({ type }) => textOf(type), min: 16, rank: 5 },
+    { title: 'ENDPOINT', show: ({ endpointId }) => textOf(endpointId), rank: names === undefined ? 4 : 9 },
     ...(names === undefined ? [] : [target]),
-    { title: 'ATTEMPTS', show: ({ attempts }) => textOf(attempts) },
-    { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
-    { title: 'WAITS FOR', show: (item) => waitText(terminal, item) },
-    { title: 'REASON', show: ({ reason }) => textOf(reason) },
-    { title: 'LAST ERROR', show: errorText, min: 16, rank: 2 },
+    { title: 'ATTEMPTS', show: ({ attempts }) => textOf(attempts), rank: 7 },
+    { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt), rank: 8 },
+    { title: 'WAITS FOR', show: (item) => waitText(terminal, item), min: 14, rank: 3 },
+    { title: 'REASON', show: ({ reason }) => textOf(reason), min: 16, rank: 6 },
+    { title: 'LAST ERROR', show: errorText, min: 18, rank: 2 },
   ]
 }
 
@@ -81,7 +91,7 @@ async function listDeliveries(terminal: Terminal, options: Listing): Promise<voi
     path: '/v1/deliveries',
     query: queryOf(options),
     options,
-    columns: deliveryColumns(terminal, names),
+    columns: deliveryColumns(terminal, { names, status: options.status?.join() }),
     learn: names.learn,
     whenEmpty: 'no delivery matches',
   })

@@ -6,7 +6,7 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { addShow, deliveryColumns } from './deliveries.ts'
 import { type DeliveryFlags, filterOf, queryOf, withDeliveryFlags, withIds } from './delivery-flags.ts'
-import { endpointNames } from './endpoint-names.ts'
+import { type EndpointNames, endpointNames } from './endpoint-names.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
 import {
@@ -58,7 +58,7 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
   const whenEmpty = 'no dead letter matches'
   if (options.group === undefined) {
     const names = endpointNames(client)
-    const columns = deliveryColumns(terminal, names).filter(({ title }) => title !== 'WAITS FOR')
+    const columns = deadLetterColumns(terminal, names)
     const { learn } = names
     await printPages(terminal, client, { path: '/v1/dead-letters', query, options, columns, learn, whenEmpty })
     return
@@ -72,16 +72,23 @@ async function listDeadLetters(terminal: Terminal, options: Listing): Promise<vo
   printer.end(whenEmpty)
 }
 
+/** Those of a delivery, with the reason before what it was; nearly all have the same status. */
+function deadLetterColumns(terminal: Terminal, names: EndpointNames): readonly Column[] {
+  return deliveryColumns(terminal, { names, status: 'failed' })
+    .filter(({ title }) => title !== 'WAITS FOR')
+    .map((column) => (column.title === 'REASON' ? { ...column, rank: 1 } : column))
+}
+
 function groupColumns(terminal: Terminal, by: GroupBy): readonly Column[] {
   return [
     { title: 'COUNT', show: ({ count }) => textOf(count) },
     { title: by.toUpperCase(), show: (group) => textOf(group[by]), ...(by !== 'endpoint' && { min: 20 }) },
     ...(by === 'endpoint' ? [{ title: 'NAME', show: ({ name }: Row) => textOf(name) }] : []),
-    ...(by === 'reason' ? [] : [{ title: 'REASONS', show: ({ reasons }: Row) => textOf(reasons), rank: 5 }]),
-    ...(by === 'endpoint' ? [] : [{ title: 'ENDPOINTS', show: ({ endpoints }: Row) => textOf(endpoints) }]),
-    { title: 'FIRST', show: ({ first }) => instantText(terminal, first) },
-    { title: 'LAST', show: ({ last }) => instantText(terminal, last) },
-    { title: 'SAMPLE', show: ({ sample }) => textOf(sample), rank: 2 },
+    ...(by === 'reason' ? [] : [{ title: 'REASONS', show: ({ reasons }: Row) => textOf(reasons), min: 16, rank: 3 }]),
+    ...(by === 'endpoint' ? [] : [{ title: 'ENDPOINTS', show: ({ endpoints }: Row) => textOf(endpoints), rank: 5 }]),
+    { title: 'FIRST', show: ({ first }) => instantText(terminal, first), rank: 6 },
+    { title: 'LAST', show: ({ last }) => instantText(terminal, last), rank: 4 },
+    { title: 'SAMPLE', show: ({ sample }) => textOf(sample), rank: by === 'endpoint' ? 7 : 2 },
   ]
 }
 

@@ -11,7 +11,18 @@ import { type EndpointFlags, endpointBody, withEndpointFlags } from './endpoint-
 import { targetOf } from './endpoint-names.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
-import { type Column, type Format, fieldsOf, printItem, type Row, statusColour, textOf, withFormat } from './output.ts'
+import {
+  type Column,
+  type Format,
+  fieldsOf,
+  printItem,
+  type Row,
+  statusColour,
+  tenantColumn,
+  textOf,
+  urlText,
+  withFormat,
+} from './output.ts'
 import { type JobFlags, startReplay, withJobFlags } from './replays.ts'
 import { warnOfRoute } from './route-warning.ts'
 import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
@@ -73,7 +84,13 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
     const isFiltered = tenant !== undefined || kind !== undefined || status !== undefined
     const none = 'there is no endpoint; add one with: posthorn endpoints create <url>'
     const whenEmpty = isFiltered ? 'no endpoint matches' : none
-    const listing = { path: '/v1/endpoints', query: { tenant, kind, status }, options, columns, whenEmpty }
+    const listing = {
+      path: '/v1/endpoints',
+      query: { tenant, kind, status },
+      options,
+      columns: columnsOf(terminal),
+      whenEmpty,
+    }
     await printPages(terminal, client(), listing)
   })
   const show = endpoints.command('show').description('show an endpoint').argument('<id>', 'ep_…')
@@ -82,16 +99,19 @@ function addReads(endpoints: Command, { terminal, client }: Deps): void {
   })
 }
 
-const columns: readonly Column[] = [
-  { title: 'ID', show: ({ id }) => textOf(id) },
-  { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
-  { title: 'KIND', show: ({ kind }) => textOf(kind), rank: 8 },
-  { title: 'TARGET', show: targetOf, min: 20 },
-  { title: 'TYPES', show: ({ types }) => textOf(types), min: 10 },
-  { title: 'DESCRIPTION', show: ({ description }) => textOf(description), min: 16 },
-  { title: 'ORDERING', show: ({ ordering }) => textOf(ordering) },
-  { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
-]
+function columnsOf(terminal: Terminal): readonly Column[] {
+  return [
+    { title: 'ID', show: ({ id }) => textOf(id) },
+    { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
+    { title: 'KIND', show: ({ kind }) => textOf(kind), usual: 'http', rank: 6 },
+    { title: 'TARGET', show: (endpoint) => urlText(terminal, targetOf(endpoint)), min: 24, rank: 2 },
+    { title: 'TYPES', show: ({ types }) => textOf(types), min: 10, rank: 4 },
+    { title: 'DESCRIPTION', show: ({ description }) => textOf(description), min: 16, rank: 5 },
+    { title: 'ORDERING', show: ({ ordering }) => textOf(ordering), usual: 'none', rank: 8 },
+    { ...tenantColumn, rank: 7 },
+    { title: 'REASON', show: ({ statusReason }) => textOf(statusReason), min: 16, rank: 3 },
+  ]
+}
 
 function addUpdate(endpoints: Command, { terminal, client }: Deps): void {
   const update = endpoints

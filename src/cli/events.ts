@@ -13,6 +13,7 @@ import {
   instantText,
   ListPrinter,
   printItem,
+  tenantColumn,
   textOf,
   withFormat,
 } from './output.ts'
@@ -44,14 +45,14 @@ function eventColumns(terminal: Terminal): readonly Column[] {
   return [
     { title: 'ID', show: ({ id }) => textOf(id) },
     { title: 'TYPE', show: ({ type }) => textOf(type) },
-    { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
+    { ...tenantColumn, rank: 6 },
     { title: 'KEY', show: ({ key }) => textOf(key) },
     { title: 'SIZE', show: ({ size }) => textOf(size) },
     {
       title: 'DELIVERIES',
       show: ({ deliveries }) => textOf(Array.isArray(deliveries) ? deliveries.length : deliveries),
     },
-    { title: 'RECEIVED', show: ({ receivedAt }) => instantText(terminal, receivedAt) },
+    { title: 'RECEIVED', rank: 2, show: ({ receivedAt }) => instantText(terminal, receivedAt) },
   ]
 }
 
@@ -75,7 +76,7 @@ async function showEvent(terminal: Terminal, id: string, format: Format): Promis
   if (deliveries.length > 0) terminal.print('')
   const names = endpointNames(client)
   await names.learn(deliveries)
-  const printer = new ListPrinter(terminal, format, deliveryColumns(terminal, names))
+  const printer = new ListPrinter(terminal, format, deliveryColumns(terminal, { names }))
   printer.add(deliveries)
   printer.end('no endpoint wanted it')
 }

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { defaultTenant } from '../core/event.ts'
 import { harmless } from '../core/harmless.ts'
 import { type Cell, type Heading, Table } from './table.ts'
 import { type Colour, printable, type Terminal } from './terminal.ts'
@@ -10,6 +11,8 @@ export type Row = Readonly<Record<string, unknown>>
 
 /** One column of a table: its title, what it shows of an item, and in which colour. */
 export type Column = Heading & Readonly<{ show: (item: Row) => string; colour?: (item: Row) => Colour | null }>
+
+export const tenantColumn: Column = { title: 'TENANT', show: ({ tenant }) => textOf(tenant), usual: defaultTenant }
 
 /** Adds `-o` and `--wide`, which every command has that prints data; `run` obeys `--wide`. */
 export function withFormat(command: Command): Command {
@@ -113,6 +116,11 @@ export function instantText(terminal: Terminal, value: unknown): string {
   if (typeof value !== 'string' || terminal.columns() === null) return textOf(value)
   const at = Date.parse(value)
   return Number.isNaN(at) ? value : relative(at - Date.now())
+}
+
+/** A URL is whole where a program may read it, and without what all of them begin with on a terminal. */
+export function urlText(terminal: Terminal, value: unknown): string {
+  return terminal.columns() === null ? textOf(value) : textOf(value).replace(/^https?:\/\//, '')
 }
 
 function relative(aheadMs: number): string {

@@ -6,7 +6,17 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { CommandFailed } from './failure.ts'
 import { allItems, type ListOptions, printPages, withPaging } from './listing.ts'
-import { type Column, counted, type Format, instantText, printItem, type Row, textOf, withFormat } from './output.ts'
+import {
+  type Column,
+  counted,
+  type Format,
+  instantText,
+  printItem,
+  type Row,
+  tenantColumn,
+  textOf,
+  withFormat,
+} from './output.ts'
 import type { Terminal } from './terminal.ts'
 
 type Output = Readonly<{ output: Format }>
@@ -110,7 +120,7 @@ function columnsOf(terminal: Terminal): readonly Column[] {
     { title: 'ROUTES', show: ({ routes }) => textOf(routes) },
     { title: 'QUEUED', show: ({ queued }) => textOf(queued) },
     { title: 'OLDEST', show: ({ oldestAt }) => instantText(terminal, oldestAt) },
-    { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
+    tenantColumn,
   ]
 }
 

@@ -150,12 +150,12 @@ function columns(terminal: Terminal): readonly Column[] {
     { title: 'STATUS', show: ({ status }) => textOf(status), colour: statusColour },
     { title: 'REQUEUED', show: ({ requeued, matched }) => `${textOf(requeued)} of ${textOf(matched)}` },
     { title: 'DELIVERED', show: ({ delivered }) => textOf(delivered) },
-    { title: 'FAILED AGAIN', show: ({ failedAgain }) => textOf(failedAgain) },
-    { title: 'WAITING', show: ({ waiting }) => textOf(waiting) },
-    { title: 'RATE', show: ({ rate }) => textOf(rate) },
-    { title: 'CREATED', show: ({ createdAt }) => instantText(terminal, createdAt) },
+    { title: 'FAILED AGAIN', show: ({ failedAgain }) => textOf(failedAgain), usual: '0' },
+    { title: 'WAITING', show: ({ waiting }) => textOf(waiting), usual: '0', rank: 3 },
+    { title: 'RATE', show: ({ rate }) => textOf(rate), rank: 9 },
+    { title: 'CREATED', show: ({ createdAt }) => instantText(terminal, createdAt), rank: 5 },
     { title: 'BY', show: ({ by }) => textOf(by) },
-    { title: 'NOTE', show: ({ note }) => textOf(note) },
+    { title: 'NOTE', show: ({ note }) => textOf(note), rank: 6 },
   ]
 }
 

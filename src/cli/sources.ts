@@ -7,7 +7,7 @@ import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { CommandFailed, UsageError } from './failure.ts'
 import { type ListOptions, printPages, withPaging } from './listing.ts'
-import { type Column, type Format, printItem, type Row, textOf, withFormat } from './output.ts'
+import { type Column, type Format, printItem, type Row, tenantColumn, textOf, withFormat } from './output.ts'
 import { type SecretFlag, secretFlag, secretFrom, secretFromStdin } from './secret-flag.ts'
 import { type SourceFlags, sourceBody, withSourceFlags } from './source-flags.ts'
 import type { Terminal } from './terminal.ts'
@@ -78,7 +78,7 @@ const columns: readonly Column[] = [
   { title: 'PATH', show: ({ path }) => textOf(path) },
   { title: 'PROVIDER', show: ({ provider }) => textOf(provider) },
   { title: 'TYPE', show: ({ type }) => textOf(type) },
-  { title: 'TENANT', show: ({ tenant }) => textOf(tenant) },
+  tenantColumn,
 ]
 
 function addUpdate(sources: Command, { terminal, client }: Deps): void {

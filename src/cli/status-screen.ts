@@ -3,10 +3,12 @@ import { isRow, rowsOf } from './answers.ts'
 import { counted, type Row, textOf } from './output.ts'
 import type { Colour } from './terminal.ts'
 
-/** `whole`: it is of no use when something of it is missing, so it is never cut. */
-export type Line = Readonly<{ text: string; colour: Colour | null; whole: boolean }>
+/** `long`: what happens to it where the terminal is narrower. A command to copy is of no use in parts. */
+export type Line = Readonly<{ text: string; colour: Colour | null; long: 'cut' | 'wrap' | 'whole' }>
 
 const stateColours: Readonly<Record<string, Colour>> = { ok: 'green', degraded: 'yellow', trouble: 'red' }
+/** Where the figures begin, behind their names. */
+export const figuresIndent = 'dead letters  '.length
 const hintsShownMax = 3
 
 const whyWords: Readonly<Record<string, string>> = {
@@ -31,8 +33,8 @@ export function statusScreen(status: Row, { url, now }: Readonly<{ url: string; 
   const title = `${counted(total, 'endpoint')} of ${shown(status.endpoints)} ${total === 1 ? 'needs' : 'need'} attention`
   return [
     line(`${textOf(status.state).toUpperCase()}  Posthorn at ${url}`, stateColours[textOf(status.state)] ?? null),
-    ...figures(status, now).map((text) => line(text)),
-    ...textsOf(status.problems).map((problem) => line(problem, 'red')),
+    ...figures(status, now).map((text): Line => ({ ...line(text), long: 'wrap' })),
+    ...textsOf(status.problems).map((problem): Line => ({ ...line(problem, 'red'), long: 'wrap' })),
     line(''),
     line(total === 0 ? `${counted(numberOf(status.endpoints), 'endpoint')}, none needs attention` : title, 'bold'),
     ...attention.flatMap((item) => block(item, now)),
@@ -43,7 +45,7 @@ export function statusScreen(status: Row, { url, now }: Readonly<{ url: string; 
     line('Type next:', 'bold'),
     ...textsOf(status.hints)
       .slice(0, hintsShownMax)
-      .map((hint) => ({ ...line(hint), whole: true })),
+      .map((hint): Line => ({ ...line(hint), long: 'whole' })),
   ]
 }
 
@@ -70,7 +72,7 @@ function figures(status: Row, now: number): readonly string[] {
   return [
     `rates         ${speeds} (last ${textOf(rates.seconds)} s)`,
     `waiting       ${waitingText(waiting.count, waiting.oldestAt, now)}${countedText(waiting, now)}`,
-    `dead letters  ${shown(dead.last24h)} in the last 24 h${why}; ${keptText(dead.kept)}`,
+    `dead letters  ${keptText(dead.kept)}; ${shown(dead.last24h)} in the last 24 h${why}`,
   ]
 }
 
@@ -148,7 +150,7 @@ function limitFor(total: number): number {
 }
 
 function line(text: string, colour: Colour | null = null): Line {
-  return { text, colour, whole: false }
+  return { text, colour, long: 'cut' }
 }
 
 function shown(value: unknown): string {

@@ -6,8 +6,8 @@ import { wholeNumber } from './arguments.ts'
 import { clientSettings } from './client-settings.ts'
 import { type Format, printItem, type Row, withFormat } from './output.ts'
 import { untilStopped } from './signals.ts'
-import { statusLine, statusScreen } from './status-screen.ts'
-import { cut } from './table.ts'
+import { figuresIndent, type Line, statusLine, statusScreen } from './status-screen.ts'
+import { cut, wrapWords } from './table.ts'
 import { printable, type Terminal } from './terminal.ts'
 
 type StatusFlags = Readonly<{ output: Format; watch?: boolean; tenant?: string; limit: number }>
@@ -78,13 +78,24 @@ function draw(flags: StatusFlags, terminal: Terminal, url: string, { status, pro
   terminal.write(`\u001b[H${[...lines, ...warning].map((line) => `${line}\u001b[K\n`).join('')}\u001b[J`)
 }
 
-/** Lines that fit the terminal; in a pipe nothing is cut. */
+/** Lines that fit the terminal; in a pipe nothing is cut or wrapped. */
 function screen(terminal: Terminal, url: string, status: Row): readonly string[] {
   const columns = terminal.columns()
-  return statusScreen(status, { url, now: Date.now() }).map(({ text, colour, whole }) => {
-    const shown = columns === null || whole ? printable(text) : cut(printable(text), columns)
-    return colour === null ? shown : terminal.paint(colour, shown)
+  return statusScreen(status, { url, now: Date.now() }).flatMap(({ text, colour, long }) => {
+    const fitted = columns === null ? [printable(text)] : fit(printable(text), long, columns)
+    return colour === null ? fitted : fitted.map((shown) => terminal.paint(colour, shown))
   })
+}
+
+function fit(text: string, long: Line['long'], columns: number): readonly string[] {
+  switch (long) {
+    case 'cut':
+      return [cut(text, columns)]
+    case 'wrap':
+      return wrapWords(text, columns, figuresIndent)
+    case 'whole':
+      return [text]
+  }
 }
 
 async function read(client: ApiClient, { tenant, limit }: StatusFlags, signal?: AbortSignal): Promise<Row> {

@@ -2,8 +2,14 @@ import { stripVTControlCharacters } from 'node:util'
 
 export type Cell = Readonly<{ text: string; paint?: (text: string) => string }>
 
-/** `rank`: those with a higher one go first when room is short; by default the place. `min`: what it can be cut to. */
-export type Heading = Readonly<{ title: string; rank?: number; min?: number }>
+/**
+ * `rank`: columns with a higher one are left out first when room is short; by default the place. `min`: the width it can
+ * be cut to. `usual`: the text that tells nothing, such as the default tenant; a column with nothing else counts as empty.
+ */
+export type Heading = Readonly<{ title: string; rank?: number; min?: number; usual?: string }>
+
+/** Of each column: of its longest text, and what that can be cut to. */
+type Widths = Readonly<{ natural: readonly number[]; floors: readonly number[] }>
 
 const gap = '  '
 const narrowestColumn = 4
@@ -56,7 +62,7 @@ export class Table {
       const isWhole = rows.some((row) => wholeId.test(row[column]?.text ?? ''))
       return isWhole ? width : Math.min(width, this.#headings[column]?.min ?? minDefault)
     })
-    this.#shown ??= this.#choose(rows, floors, this.#columns)
+    this.#shown ??= this.#choose(rows, { natural, floors }, this.#columns)
     this.#widths = shrink(natural, this.#columns, floors, this.#shown)
   }
 
@@ -64,19 +70,22 @@ export class Table {
     return rows.map((row) => this.#line(row))
   }
 
-  /** Takes columns by their importance as long as there is room; one that is empty all the way comes last. */
-  #choose(rows: readonly (readonly Cell[])[], floors: readonly number[], columns: number): readonly number[] {
-    const isEmpty = (column: number) => rows.length > 0 && rows.every((row) => (row[column]?.text ?? '-') === '-')
+  /**
+   * Takes columns by their importance as long as there is room. One that is empty all the way comes last, and only where
+   * nothing else is cut for it.
+   */
+  #choose(rows: readonly (readonly Cell[])[], { natural, floors }: Widths, columns: number): readonly number[] {
+    const isEmpty = (column: number) => {
+      const telling = (text: string) => text !== '-' && text !== this.#headings[column]?.usual
+      return rows.length > 0 && !rows.some((row) => telling(row[column]?.text ?? '-'))
+    }
     const rankOf = (column: number) =>
       (isEmpty(column) ? this.#headings.length : 0) + (this.#headings[column]?.rank ?? column)
     const byRank = floors.map((_, column) => column).sort((a, b) => rankOf(a) - rankOf(b))
     const shown: number[] = []
-    let used = -gap.length
     for (const column of byRank) {
-      const width = (floors[column] ?? 0) + gap.length
-      if (shown.length > 0 && used + width > columns) continue
-      shown.push(column)
-      used += width
+      const needed = lineWidth(isEmpty(column) ? natural : floors, [...shown, column])
+      if (shown.length === 0 || needed <= columns) shown.push(column)
     }
     const left = byRank.filter((column) => !shown.includes(column) && !isEmpty(column))
     this.#hidden = left.sort((a, b) => a - b).map((column) => this.#headings[column]?.title ?? '')
@@ -108,7 +117,7 @@ function shrink(
   shown: readonly number[],
 ): readonly number[] {
   const widths = [...natural]
-  let over = shown.reduce((sum, column) => sum + (widths[column] ?? 0) + gap.length, -gap.length) - columns
+  let over = lineWidth(widths, shown) - columns
   const least = [floors, floors.map((floor, column) => (floor === natural[column] ? floor : narrowestColumn))]
   for (const floor of least) {
     while (over > 0) {
@@ -120,6 +129,10 @@ function shrink(
     }
   }
   return widths
+}
+
+function lineWidth(widths: readonly number[], shown: readonly number[]): number {
+  return shown.reduce((sum, column) => sum + (widths[column] ?? 0) + gap.length, -gap.length)
 }
 
 /** The text within a width, ending in … when something had to go. */
@@ -151,6 +164,21 @@ export function wrap(text: string, width: number): readonly string[] {
     used += size
   }
   return [...lines, line]
+}
+
+/** The text in lines that end between words, those after the first indented. A word that is too long is cut. */
+export function wrapWords(text: string, width: number, indent: number): readonly string[] {
+  if (widthOf(text) <= width) return [text]
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(/(?<=\S )(?=\S)/)) {
+    if (line.trim() !== '' && widthOf(`${line}${word}`.trimEnd()) > width) {
+      lines.push(line)
+      line = ' '.repeat(indent)
+    }
+    line += word
+  }
+  return [...lines, line].map((one) => cut(one.trimEnd(), width))
 }
 
 export function widthOf(text: string): number {

@@ -46,7 +46,7 @@ describe('posthorn status', () => {
     assert.equal(code, 0, stderr)
     assert.match(stdout, /^TROUBLE {2}Posthorn at http/)
     assert.match(stdout, /^waiting {7}4 \(oldest \d+s\)/m)
-    assert.match(stdout, /^dead letters {2}2 in the last 24 h: permanent_status 2; 2 kept$/m)
+    assert.match(stdout, /^dead letters {2}2 kept; 2 in the last 24 h: permanent_status 2$/m)
     assert.match(stdout, /^2 endpoints of 2 need attention$/m)
     assert.match(
       stdout,

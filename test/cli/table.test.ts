@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { cut, Table, widthOf } from '../../src/cli/table.ts'
+import { cut, Table, widthOf, wrapWords } from '../../src/cli/table.ts'
 import { printable } from '../../src/cli/terminal.ts'
 
 const cells = (...texts: string[]) => texts.map((text) => ({ text }))
@@ -74,6 +74,24 @@ describe('a table', () => {
     assert.deepEqual([table.header(), ...table.lines(rows), table.hidden], ['TYPE', 'order.created', ['COUNT']])
   })
 
+  test('counts a column that holds only its usual text as empty', () => {
+    const headings = [{ title: 'TENANT', rank: 0, usual: 'default' }, { title: 'TYPE' }]
+    const at = (...tenants: string[]) => {
+      const table = new Table(headings, 14)
+      table.fit(tenants.map((tenant) => cells(tenant, 'order.created')))
+      return [table.header(), table.hidden]
+    }
+    assert.deepEqual(at('default', '-'), ['TYPE', []])
+    assert.deepEqual(at('default', 'shop'), ['TENANT', ['TYPE']])
+  })
+
+  test('cuts nothing to make room for what is empty', () => {
+    const table = new Table([{ title: 'REASON', rank: 0 }, { title: 'TYPE' }], 24)
+    const rows = [cells('-', 'invoice.payment.failed')]
+    table.fit(rows)
+    assert.deepEqual(table.lines(rows), ['invoice.payment.failed'])
+  })
+
   test('shows one column at least, on a terminal that is far too narrow', () => {
     const table = new Table(titled('AAAAAAAAAA', 'BBBBBBBBBB'), 3)
     table.fit([])
@@ -109,6 +127,16 @@ describe('text', () => {
 
   test('is cut between whole characters', () => {
     assert.deepEqual([cut('短い文', 4), cut('abcdef', 4), cut('abcd', 4)], ['短…', 'abc…', 'abcd'])
+  })
+
+  test('is wrapped between words, and a word that is too long for a line is cut', () => {
+    assert.deepEqual(wrapWords('dead  2 kept: gone 1, late 1', 14, 6), [
+      'dead  2 kept:',
+      '      gone 1,',
+      '      late 1',
+    ])
+    assert.deepEqual(wrapWords('dead  2 kept', 12, 6), ['dead  2 kept'])
+    assert.deepEqual(wrapWords('dead  permanent_status 1', 12, 6), ['dead  perma…', '      1'])
   })
 
   test('from outside cannot steer the terminal', () => {
