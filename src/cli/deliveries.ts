@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
 import { deliveryStatuses } from '../core/delivery.ts'
-import type { WaitsFor } from '../core/waiting.ts'
 import { ApiClient } from '../server/client.ts'
 import { isRow, rowOf } from './answers.ts'
 import { addCancel } from './cancel.ts'
@@ -22,6 +21,7 @@ import {
   withFormat,
 } from './output.ts'
 import type { Terminal } from './terminal.ts'
+import { waitReason } from './wait-words.ts'
 
 type Listing = ListOptions & DeliveryFlags
 
@@ -97,19 +97,6 @@ async function listDeliveries(terminal: Terminal, options: Listing): Promise<voi
   })
 }
 
-export const waitWords: Readonly<Record<string, string>> = {
-  all_paused: 'all delivery is paused; posthorn dispatch resume ends that',
-  paused: 'its endpoint is paused; posthorn endpoints resume ends that',
-  disabled: 'its endpoint is disabled; posthorn endpoints resume ends that',
-  handler: 'no code has registered itself for its handler',
-  hub: 'the hub of its endpoint is not connected; posthorn relays list shows which are',
-  route: 'the hub of its endpoint is connected and does not have its route; posthorn relays show tells which it has',
-  backoff: 'its next try, by the retry policy; posthorn deliveries retry does not wait for it',
-  hold: 'its endpoint asked to be left alone for a while (Retry-After)',
-  breaker: 'its endpoint is down, and is probed from time to time',
-  lane: 'the delivery before it in its lane',
-} satisfies Record<WaitsFor, string>
-
 /** For deliveries, and for those of them that are dead letters. */
 export function addShow(parent: Command, terminal: Terminal, about: string): void {
   const show = parent
@@ -127,7 +114,7 @@ async function showDelivery(terminal: Terminal, id: string, format: Format, full
   const delivery = rowOf(await client.get(`/v1/deliveries/${encodeURIComponent(id)}`))
   const leaveOut = ['attemptLog', 'request', ...oldNews(delivery)]
   const fields = fieldsOf(delivery, leaveOut).map(([name, text]): Field => {
-    return name === 'waitsFor' ? [name, waitWords[text] ?? text] : [name, text]
+    return name === 'waitsFor' ? [name, waitReason(terminal, delivery) ?? text] : [name, text]
   })
   printItem(terminal, format, delivery, fields)
   if (format !== 'table') return
@@ -146,6 +133,7 @@ async function retryDeliveries(terminal: Terminal, ids: readonly string[]): Prom
   const client = new ApiClient(clientSettings(terminal.env))
   for (const id of ids) {
     const delivery = rowOf(await client.post(`/v1/deliveries/${encodeURIComponent(id)}/retry`))
-    terminal.say(`${textOf(delivery.id)} is due now`)
+    const reason = waitReason(terminal, delivery)
+    terminal.say(`${textOf(delivery.id)} ${reason === null ? 'is due now' : `still waits: ${reason}`}`)
   }
 }

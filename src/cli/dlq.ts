@@ -27,7 +27,7 @@ type Discarding = DeliveryFlags & Readonly<{ all?: boolean; dryRun?: boolean; ye
 type Listing = DeliveryFlags & ListOptions & Readonly<{ group?: GroupBy }>
 
 export function addDlq(program: Command, terminal: Terminal): void {
-  const dlq = program.command('dlq').description('see, bring back or delete dead letters')
+  const dlq = program.command('dlq').description('see, requeue or delete dead letters')
   const list = withDeliveryFlags(dlq.command('list').description('list dead letters, newest first'), deadStatuses)
   list.addOption(new Option('--group <by>', 'how many there are by this, instead of each one').choices(groupings))
   withFormat(withPaging(list)).action((options: Listing) => listDeadLetters(terminal, options))
@@ -36,9 +36,18 @@ export function addDlq(program: Command, terminal: Terminal): void {
 
   const replay = dlq
     .command('replay')
-    .description('bring dead letters back: a job that goes on by itself, see posthorn replays')
+    .description('requeue dead letters: a job that goes on by itself, see posthorn replays')
   withFormat(withJobFlags(withIds(withDeliveryFlags(replay, deadStatuses)))).action((flags: DeliveryFlags & JobFlags) =>
-    startReplay(terminal, { path: '/v1/replays', body: { filter: filterOf(flags) }, what: 'dead letter' }, flags),
+    startReplay(
+      terminal,
+      {
+        path: '/v1/replays',
+        body: { filter: filterOf(flags) },
+        what: 'dead letter',
+        cancelledToo: 'add --reason cancelled',
+      },
+      flags,
+    ),
   )
 
   const discard = dlq

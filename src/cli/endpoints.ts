@@ -192,7 +192,7 @@ function addTest(endpoints: Command, { terminal, client }: Deps): void {
 function addRecover(endpoints: Command, { terminal }: Deps): void {
   const recover = endpoints
     .command('recover')
-    .description('bring back what it should have had: a job that goes on by itself, see posthorn replays')
+    .description('requeue what it should have had: a job that goes on by itself, see posthorn replays')
     .argument('<id>', 'ep_…')
     .requiredOption('--since <when>', 'what was received since then: 2h (ago), or an instant', since)
     .option('--until <when>', 'and before then: 2h (ago), or an instant', since)
@@ -205,7 +205,9 @@ function addRecover(endpoints: Command, { terminal }: Deps): void {
     (id: string, flags: JobFlags & { since: string; until?: string; only: string }) => {
       const { since, until, only } = flags
       const body = { since, ...(until !== undefined && { until }), only }
-      return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery' }, flags)
+      const span = `--since ${since}${until === undefined ? '' : ` --until ${until}`}`
+      const cancelledToo = `posthorn dlq replay --endpoint ${id} ${span} --reason cancelled`
+      return startReplay(terminal, { path: `${pathOf(id)}/recover`, body, what: 'delivery', cancelledToo }, flags)
     },
   )
 }

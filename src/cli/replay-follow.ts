@@ -3,12 +3,12 @@ import { InvalidArgumentError, Option } from 'commander'
 import { ApiClient } from '../server/client.ts'
 import { rowOf, rowsOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
-import { waitWords } from './deliveries.ts'
 import { CommandFailed, Undecided } from './failure.ts'
 import { counted, type Format, printItem, type Row, textOf } from './output.ts'
 import { openProgress } from './progress.ts'
 import { untilStopped } from './signals.ts'
 import { printable, type Terminal } from './terminal.ts'
+import { waitReason } from './wait-words.ts'
 
 /** Until when a replay is followed. */
 export type FollowUntil = 'outcomes' | 'requeued'
@@ -156,19 +156,9 @@ class Stalls {
     const path = `/v1/deliveries/${encodeURIComponent(textOf(first.id))}`
     // Deleted meanwhile, it is no reason any more.
     const delivery = rowOf(await this.#client.get(path).catch(() => ({})))
-    if (typeof delivery.waitsFor !== 'string') return null
-    const until = delivery.waitsFor === 'backoff' ? `, due ${textOf(delivery.retryAfter)}` : ''
-    const why = `${waitWords[delivery.waitsFor] ?? delivery.waitsFor}${until}`
-    const error = typeof delivery.lastError === 'string' ? ` (${printable(delivery.lastError)})` : ''
-    return `waiting at ${endpointId}: ${why}${error}${adviceOn(delivery.waitsFor, endpointId)}`
+    const reason = waitReason(this.#terminal, delivery)
+    if (reason === null) return null
+    const error = typeof delivery.lastError === 'string' ? `; last error: ${printable(delivery.lastError)}` : ''
+    return `waiting at ${endpointId}: ${reason}${error}`
   }
-}
-
-function adviceOn(waitsFor: string, endpointId: string): string {
-  switch (waitsFor) {
-    case 'breaker':
-    case 'hold':
-      return `; posthorn breakers reset ${endpointId} lets it go now`
-  }
-  return ''
 }

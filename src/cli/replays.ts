@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { replayStatuses } from '../core/replay.ts'
 import { ApiClient } from '../server/client.ts'
-import { rowOf, rowsOf } from './answers.ts'
+import { isRow, rowOf, rowsOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
 import { confirm } from './confirm.ts'
 import { deliveryColumns } from './deliveries.ts'
@@ -22,7 +22,7 @@ import {
 import { type FollowUntil, followCodes, followOption, followReplay, progressOf } from './replay-follow.ts'
 import type { Terminal } from './terminal.ts'
 
-/** How a job is started, whatever it brings back. */
+/** How a job is started, whatever it requeues. */
 export type JobFlags = Readonly<{
   rate?: number
   note?: string
@@ -32,10 +32,11 @@ export type JobFlags = Readonly<{
   output: Format
 }>
 
-type Job = Readonly<{ path: string; body: Row; what: string }>
+/** `cancelledToo`: how to requeue the cancelled ones that it leaves out. */
+type Job = Readonly<{ path: string; body: Row; what: string; cancelledToo: string }>
 
 export function addReplays(program: Command, terminal: Terminal): void {
-  const replays = program.command('replays').description('see and steer the jobs that bring dead letters back')
+  const replays = program.command('replays').description('manage the jobs that requeue dead letters')
   const list = replays
     .command('list')
     .description('list replays, newest first')
@@ -62,7 +63,7 @@ export function addReplays(program: Command, terminal: Terminal): void {
   const verbs = [
     ['pause', 'stop for now'],
     ['resume', 'go on'],
-    ['cancel', 'stop for good; what was brought back stays'],
+    ['cancel', 'stop for good; what was requeued stays'],
   ] as const
   for (const [verb, about] of verbs) {
     const command = replays.command(verb).description(about).argument('<id>', 'rpl_…')
@@ -78,27 +79,32 @@ export function withJobFlags(command: Command): Command {
   return command
     .option('--rate <n>', 'deliveries a second; without it only so fast that others do not notice', rate)
     .option('--note <text>', 'why, for those who look at it later')
-    .option('--dry-run', 'only say what would be brought back')
+    .option('--dry-run', 'only show what would be requeued')
     .option('--yes', 'do not ask')
     .addOption(followOption())
     .addHelpText('after', followCodes)
 }
 
-/** Says what would come back, asks, starts the job, and follows it if that is wanted. */
+/** Says what would be requeued and what would hold it up, asks, starts the job, and follows it if that is wanted. */
 export async function startReplay(terminal: Terminal, job: Job, flags: JobFlags): Promise<void> {
   const { path, body, what } = job
   const client = clientOf(terminal)
   const preview = rowOf(await client.post(path, { ...body, dryRun: true }))
-  if (flags.dryRun) return printPreview(terminal, flags.output, preview, what, 'would be brought back')
+  if (flags.dryRun) {
+    printPreview(terminal, flags.output, preview, what, 'would be requeued')
+    if (flags.output === 'table') warn(terminal, job, preview)
+    return
+  }
   const matched = Number(preview.matched)
-  if (matched === 0) return terminal.say(`no ${what} matches`)
-  const question = `bring ${counted(matched, what)} back?`
+  if (matched === 0) terminal.say(`no ${what} matches`)
+  warn(terminal, job, preview)
+  if (matched === 0) return
+  const question = `requeue ${counted(matched, what)}?`
   if (!(await confirm(terminal, question, { yes: flags.yes === true }))) {
-    throw new CommandFailed('nothing was brought back')
+    throw new CommandFailed('nothing was requeued')
   }
   const { rate, note } = flags
   const wish = { ...body, ...(rate !== undefined && { rate }), ...(note !== undefined && { note }) }
-  tellOfBlocked(terminal, rowsOf(preview.blocked))
   const replay = rowOf(await client.post(path, wish))
   if (flags.follow !== undefined) {
     return followReplay(terminal, replay, { until: flags.follow, format: flags.output })
@@ -108,23 +114,27 @@ export async function startReplay(terminal: Terminal, job: Job, flags: JobFlags)
   terminal.say(`see posthorn replays show ${textOf(replay.id)} --follow`)
 }
 
-/** What is requeued to an endpoint that takes nothing now waits there, which is a surprise after a repair. */
-function tellOfBlocked(terminal: Terminal, blocked: readonly Row[]): void {
-  const at = (...whys: readonly string[]) =>
-    blocked.filter(({ why }) => whys.includes(textOf(why))).map(({ endpointId }) => textOf(endpointId))
-  const [open, ...others] = at('breaker_open')
-  if (open !== undefined) {
-    const which = others.length === 0 ? `the breaker of ${open} is` : `the breakers of ${listed([open, ...others])} are`
-    terminal.say(
-      `${which} open: what is brought back there waits for the next probe; posthorn breakers reset ${open} lets it go now`,
-    )
+/** What the job leaves out, and what it requeues to endpoints that take nothing now: both surprise after a repair. */
+function warn(terminal: Terminal, { cancelledToo }: Job, preview: Row): void {
+  const { cancelled, endpoint_deleted: deleted } = isRow(preview.leftOut) ? preview.leftOut : {}
+  if (Number(cancelled) > 0) {
+    terminal.say(`left out: ${textOf(cancelled)} cancelled; to requeue them: ${cancelledToo}`)
   }
-  const off = at('paused', 'disabled')
-  if (off.length === 0) return
-  const which = off.length === 1 ? `${off[0]} is` : `${listed(off)} are`
-  terminal.say(
-    `${which} paused or disabled: what is brought back there waits; posthorn endpoints resume ${off[0]} lets it go`,
-  )
+  if (Number(deleted) > 0) terminal.say(`left out: ${textOf(deleted)} of deleted endpoints`)
+  const blocked = rowsOf(preview.blocked)
+  for (const [why, { state, remedy }] of Object.entries(blockedWords)) {
+    const ids = blocked.filter((one) => one.why === why).map(({ endpointId }) => textOf(endpointId))
+    if (ids.length > 0) terminal.say(`${listed(ids)}: ${state}; ${remedy} ${ids[0]}`)
+  }
+}
+
+const blockedWords: Readonly<Record<string, Readonly<{ state: string; remedy: string }>>> = {
+  breaker_open: {
+    state: 'the breaker is open, requeued deliveries wait for the next probe',
+    remedy: 'to try now: posthorn breakers reset',
+  },
+  paused: { state: 'paused, requeued deliveries wait', remedy: 'to resume: posthorn endpoints resume' },
+  disabled: { state: 'disabled, requeued deliveries wait', remedy: 'to enable: posthorn endpoints resume' },
 }
 
 function listed(ids: readonly string[]): string {

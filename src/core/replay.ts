@@ -87,7 +87,8 @@ export function replayAfter(status: ReplayStatus, verb: ReplayVerb): ReplayStatu
 }
 
 /** What a replay does not touch, unless it is asked for by this reason. */
-export const leftOut: readonly Reason[] = ['cancelled', 'endpoint_deleted']
+export const leftOut = ['cancelled', 'endpoint_deleted'] as const satisfies readonly Reason[]
+export type LeftOut = Readonly<Record<(typeof leftOut)[number], number>>
 
 /**
  * Which deliveries a replay with this filter means: dead letters unless it names other statuses, never what is still

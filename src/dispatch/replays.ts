@@ -6,6 +6,7 @@ import { quotaProblem } from '../core/quota.ts'
 import {
   countsOf,
   isRecovery,
+  type LeftOut,
   type Replay,
   type ReplayVerb,
   replayAfter,
@@ -52,6 +53,8 @@ export type ReplayPreview = Readonly<{
   sample: readonly DeliveryRecord[]
   /** Endpoints of these deliveries that take nothing now: what is requeued there waits. */
   blocked: readonly Blocked[]
+  /** Dead letters that match and stay as they are, unless the filter names their reason. */
+  leftOut: LeftOut
 }>
 export const blockedWhys = ['breaker_open', 'paused', 'disabled'] as const
 export type Blocked = Readonly<{ endpointId: string; why: (typeof blockedWhys)[number] }>
@@ -146,7 +149,16 @@ export class ReplayRunner {
     const isMissing = selection.kind === 'recover' && selection.only === 'missing'
     const page = isMissing ? null : await store.listDeliveries({ ...own, limit: sampleMax })
     const blocked = matched === 0 ? [] : await this.#blocked(selection, own)
-    return { matched, sample: page?.items ?? [], blocked }
+    return { matched, sample: page?.items ?? [], blocked, leftOut: await this.#leftOut(isMissing ? null : own) }
+  }
+
+  async #leftOut(own: DeliveryFilter | null): Promise<LeftOut> {
+    const { exceptReasons = [], ...all } = own ?? {}
+    const count = async (reason: keyof LeftOut) =>
+      exceptReasons.includes(reason)
+        ? this.#parts.store.countDeliveries({ ...all, reason }, Number.MAX_SAFE_INTEGER)
+        : 0
+    return { cancelled: await count('cancelled'), endpoint_deleted: await count('endpoint_deleted') }
   }
 
   async #blocked(selection: Selection, own: DeliveryFilter): Promise<readonly Blocked[]> {
@@ -348,6 +360,7 @@ export class ReplayRunner {
 /** Those that are deliveries already. */
 function existing(selection: Selection): DeliveryFilter {
   if (selection.kind === 'deliveries') return replayable(selection.filter)
-  const { endpointId, since: from, only } = selection
-  return replayable({ endpointId, from, statuses: only === 'all' ? ['delivered', ...deadStatuses] : deadStatuses })
+  const { endpointId, since: from, until: to, only } = selection
+  const span = { from, ...(to !== undefined && { to }) }
+  return replayable({ endpointId, ...span, statuses: only === 'all' ? ['delivered', ...deadStatuses] : deadStatuses })
 }

@@ -4,7 +4,7 @@ import type { DeliveryStatus, StatusClass } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayVerb } from '../core/replay.ts'
-import type { Blocked } from '../dispatch/replays.ts'
+import type { ReplayPreview } from '../dispatch/replays.ts'
 import { deliveryShown } from '../server/delivery-detail.ts'
 import { filterOf, replayFilter } from '../server/filter-schema.ts'
 import { replayAnswer, replayShown } from '../server/replay-answers.ts'
@@ -18,7 +18,7 @@ import type { ShownDelivery } from './records.ts'
 export type ShownReplay = z.output<typeof replayAnswer>
 
 /** What a replay would requeue, and the endpoints of it that take nothing now. */
-export type ShownPreview = Readonly<{ matched: number; sample: readonly ShownDelivery[]; blocked: readonly Blocked[] }>
+export type ShownPreview = Readonly<Omit<ReplayPreview, 'sample'> & { sample: readonly ShownDelivery[] }>
 
 /** Which dead letters; `delivered` ones only when their status is named. */
 export type ReplayFilterOptions = Readonly<{
@@ -56,11 +56,11 @@ export class Replays {
     this.#pipeline = pipeline
   }
 
-  /** How many would be brought back, and a few of them; nothing is done. */
+  /** How many would be requeued, and a few of them; nothing is done. */
   async preview(filter: ReplayFilterOptions): Promise<ShownPreview> {
     const { selection, tenant } = this.#read({ filter })
-    const { matched, sample, blocked } = await this.#pipeline.replays.preview({ selection, tenant })
-    return { matched, sample: sample.map(deliveryShown(this.#pipeline)), blocked }
+    const { sample, ...others } = await this.#pipeline.replays.preview({ selection, tenant })
+    return { ...others, sample: sample.map(deliveryShown(this.#pipeline)) }
   }
 
   async create(options: ReplayOptions): Promise<ShownReplay> {

@@ -1,4 +1,5 @@
 import type { Attempt } from '../core/attempt.ts'
+import { closedBreaker } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { lacksRoute } from '../core/relay.ts'
@@ -20,10 +21,15 @@ export type DetailParts = Readonly<{
   clock: Clock
 }>
 
-/** Shows deliveries with what they wait for, and the error of the endpoint that keeps them waiting. */
-export function deliveryShown(parts: DetailParts) {
+const unhindered = { breaker: closedBreaker, heldUntil: null }
+
+/**
+ * Shows deliveries with what they wait for, and the error of the endpoint that keeps them waiting. `hurried`: a person
+ * has just retried them, so that neither a breaker nor a hold keeps them.
+ */
+export function deliveryShown(parts: DetailParts, { hurried = false }: Readonly<{ hurried?: boolean }> = {}) {
   return (record: DeliveryRecord) => {
-    const wait = waitAt(parts, record)
+    const wait = waitAt(parts, record, hurried)
     const isEndpoints = wait?.for === 'breaker' || wait?.for === 'hold' || wait?.for === 'disabled'
     const { lastError } = parts.dispatcher.conditionOf(record.delivery.endpointId)
     return {
@@ -61,12 +67,12 @@ async function requestShown(
   return { ...sent, endpointChangedAt: instant(sent.endpointChangedAt) }
 }
 
-function waitAt(parts: DetailParts, { delivery }: DeliveryRecord): Wait | null {
+function waitAt(parts: DetailParts, { delivery }: DeliveryRecord, hurried: boolean): Wait | null {
   if (delivery.status !== 'pending') return null
   const { catalogue, dispatcher, clock } = parts
   const endpoint = catalogue.get(delivery.endpointId)
   if (endpoint === null) return null
-  const { breaker, heldUntil } = dispatcher.conditionOf(endpoint.id)
+  const { breaker, heldUntil } = hurried ? unhindered : dispatcher.conditionOf(endpoint.id)
   const served = dispatcher.isServed(endpoint.id)
   return waitOf(delivery, {
     ...{ endpoint, served, breaker, heldUntil },

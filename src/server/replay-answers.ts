@@ -73,6 +73,9 @@ export const replayPreviewAnswer = z
     blocked: z
       .array(z.strictObject({ endpointId: idShown('ep'), why: z.enum(blockedWhys) }))
       .meta({ description: 'Endpoints of these deliveries that take nothing now: what is requeued there waits.' }),
+    leftOut: z.strictObject({ cancelled: z.int().min(0), endpoint_deleted: z.int().min(0) }).meta({
+      description: 'Dead letters that match and are left out, because the filter does not name their reason.',
+    }),
   })
   .meta({
     id: 'ReplayPreview',

@@ -22,7 +22,7 @@ after(async () => {
 async function withDeadLetters(t: TestContext, count: number) {
   topics += 1
   const type = `dead${topics}.one`
-  const sink = await sinkFor(t, `422x${count},200`)
+  const sink = await sinkFor(t, count === 0 ? '200' : `422x${count},200`)
   const { id: endpoint } = await server.json<{ id: string }>(['endpoints', 'create', sink.url, '--types', type])
   for (let n = 0; n < count; n++) await server.cli(['send', type, String(n), '--wait'])
   const dead = await server.json<Delivery[]>(['dlq', 'list', '--type', type])
@@ -34,7 +34,7 @@ const delivered = (type: string) =>
   server.json<Delivery[]>(['deliveries', 'list', '--type', type, '--status', 'delivered'])
 
 describe('posthorn dlq', () => {
-  test('says that what it brings back waits, where the breaker is open', async (t) => {
+  test('says that what it requeues waits, where the breaker is open', async (t) => {
     const sink = await sinkFor(t, '503x5,200')
     const retry = { strategy: 'schedule', delays: ['1ms'], jitter: 0, maxAttempts: 5 }
     const create = ['endpoints', 'create', sink.url, '--types', 'down.one', '--retry', JSON.stringify(retry)]
@@ -43,21 +43,42 @@ describe('posthorn dlq', () => {
     const replay = await server.cli(['dlq', 'replay', '--endpoint', id, '--yes', '--follow=requeued'])
     assert.equal(replay.code, 0, replay.stderr)
     assert.match(replay.stderr, /rpl_\w+ is finished: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
-    assert.match(replay.stderr, new RegExp(`the breaker of ${id} is open: .*posthorn breakers reset ${id}`))
+    assert.match(replay.stderr, new RegExp(`${id}: the breaker is open, .*posthorn breakers reset ${id}\n`))
     const other = await withDeadLetters(t, 1)
     const quiet = await server.cli(['dlq', 'replay', '--type', other.type, '--yes'])
     assert.doesNotMatch(quiet.stderr, /breaker/, 'the selection does not touch the endpoint that is down')
     await server.cli(['breakers', 'reset', id])
   })
 
-  test('says that what it brings back waits, where the endpoint is paused', async (t) => {
+  test('says that what it requeues waits, where the endpoint is paused', async (t) => {
     const { type, endpoint } = await withDeadLetters(t, 1)
     await server.cli(['endpoints', 'pause', endpoint])
+    const paused = `${endpoint}: paused, requeued deliveries wait; to resume: posthorn endpoints resume ${endpoint}\n`
+    const dry = await server.cli(['dlq', 'replay', '--type', type, '--dry-run'])
+    assert.equal(dry.stderr, `1 dead letter would be requeued\n${paused}`)
+    const unasked = await server.cli(['dlq', 'replay', '--type', type])
+    assert.ok(unasked.stderr.startsWith(paused), `before the question: ${unasked.stderr}`)
     const replay = await server.cli(['dlq', 'replay', '--type', type, '--yes'])
-    assert.match(
-      replay.stderr,
-      new RegExp(`${endpoint} is paused or disabled: .*posthorn endpoints resume ${endpoint}`),
-    )
+    assert.ok(replay.stderr.startsWith(paused), replay.stderr)
+  })
+
+  test('says that a replay leaves cancelled ones out instead of only that nothing matches', async (t) => {
+    const { type, endpoint } = await withDeadLetters(t, 0)
+    await server.cli(['endpoints', 'pause', endpoint])
+    for (const n of ['1', '2']) await server.cli(['send', type, n])
+    await server.cli(['deliveries', 'cancel', '--type', type, '--yes'])
+    const replay = ['dlq', 'replay', '--type', type]
+    const hint = 'left out: 2 cancelled; to requeue them: add --reason cancelled\n'
+    const dry = await server.cli([...replay, '--dry-run'])
+    assert.equal(dry.stderr, `0 dead letters would be requeued\n${hint}`)
+    const real = await server.cli([...replay, '--yes'])
+    assert.equal(real.stderr, `no dead letter matches\n${hint}`)
+    const recovery = await server.cli(['endpoints', 'recover', endpoint, '--since', '1h', '--dry-run'])
+    const command = /left out: 2 cancelled; to requeue them: posthorn (.*)\n/.exec(recovery.stderr)?.[1]
+    assert.ok(command, recovery.stderr)
+    const named = await server.cli([...command.split(' '), '--dry-run'])
+    assert.match(named.stderr, /^2 dead letters would be requeued\n/)
+    assert.doesNotMatch(named.stderr, /left out/)
   })
 
   test('lists dead letters, one by one and by error, and shows one with its attempts', async (t) => {
@@ -103,7 +124,7 @@ describe('posthorn dlq', () => {
     const { type, endpoint } = await withDeadLetters(t, 2)
     const filter = ['--endpoint', endpoint, '--reason', 'permanent_status', '--since', '1h']
     const dry = await server.cli(['dlq', 'replay', ...filter, '--dry-run'])
-    assert.deepEqual([dry.code, dry.stderr], [0, '2 dead letters would be brought back\n'])
+    assert.deepEqual([dry.code, dry.stderr], [0, '2 dead letters would be requeued\n'])
     assert.deepEqual(await delivered(type), [])
     const done = await server.cli(['dlq', 'replay', ...filter, '--yes', '--follow', '--note', 'fixed'])
     assert.equal(done.code, 0, done.stderr)
@@ -112,7 +133,7 @@ describe('posthorn dlq', () => {
     assert.deepEqual([replay?.note, replay?.requeued], ['fixed', 2])
   })
 
-  test('by ids brings back just those, and says so when nothing matches', async (t) => {
+  test('by ids requeues just those, and says so when nothing matches', async (t) => {
     const { dead } = await withDeadLetters(t, 2)
     const id = dead[0]!.id
     const { matched } = await server.json<Replay>(['dlq', 'replay', '--ids', id, '--yes'])
@@ -150,7 +171,7 @@ describe('posthorn dlq', () => {
     assert.match(no.stdout, /delete 1 dead letter for good\? \[y\/N\] [\s\S]*nothing was deleted/)
     const yes = await onTerminal(['dlq', 'replay', '--type', type, '--follow'], { env, input: 'y\r' })
     assert.equal(yes.code, 0, yes.stdout)
-    assert.match(yes.stdout, /bring 1 dead letter back\? \[y\/N\] [\s\S]*is settled: 1 of 1 requeued, 1 delivered/)
+    assert.match(yes.stdout, /requeue 1 dead letter\? \[y\/N\] [\s\S]*is settled: 1 of 1 requeued, 1 delivered/)
   })
 })
 
@@ -181,7 +202,7 @@ describe('the rest of operating', () => {
   test('recovers an endpoint since a time', async (t) => {
     const { endpoint } = await withDeadLetters(t, 2)
     const dry = await server.cli(['endpoints', 'recover', endpoint, '--since', '1h', '--dry-run'])
-    assert.match(dry.stderr, /2 deliveries would be brought back/)
+    assert.match(dry.stderr, /2 deliveries would be requeued/)
     const { code, stderr } = await server.cli(['endpoints', 'recover', endpoint, '--since', '1h', '--yes', '--follow'])
     assert.equal(code, 0, stderr)
     assert.match(stderr, /is settled: 2 of 2 requeued, 2 delivered/)

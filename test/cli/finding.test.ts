@@ -111,3 +111,47 @@ test('what waits is cancelled by flags: first dry, then with --yes, and everythi
   assert.deepEqual([none.code, none.stderr], [0, 'no delivery that waits matches\n'])
   assert.equal((await ids(['--endpoint', id, '--reason', 'cancelled'])).length, 3)
 })
+
+test('a retry that changes nothing does not claim that the delivery is due now', async (t) => {
+  const sink = await sinkFor(t, '503')
+  const retry = ['--retry', '{"strategy":"schedule","delays":["1h"],"maxAttempts":9}']
+  const flags = ['--types', 'stuck.*', '--ordering', 'key', '--breaker', '{"threshold":1,"cooldown":"1h"}', ...retry]
+  const { id: endpoint } = await server.json<{ id: string }>(['endpoints', 'create', sink.url, ...flags])
+  for (const n of ['1', '2']) await server.cli(['send', 'stuck.one', n, '--key', 'a'])
+  while ((await server.json<unknown[]>(['breakers', 'list', '--state', 'open'])).length === 0);
+  const [behind, head] = await ids(['--type', 'stuck.*'])
+  const retried = async (id: string) => (await server.cli(['deliveries', 'retry', id])).stderr
+  assert.equal(await retried(behind!), `${behind} still waits: another delivery is ahead of it in its lane\n`)
+  await server.cli(['endpoints', 'pause', endpoint])
+  const paused = `its endpoint is paused; to resume: posthorn endpoints resume ${endpoint}`
+  assert.equal(await retried(head!), `${head} still waits: ${paused}\n`)
+  await server.cli(['dispatch', 'pause'])
+  assert.match(await retried(head!), /still waits: all delivery is paused; to resume: posthorn dispatch resume/)
+  await server.cli(['dispatch', 'resume'])
+  await server.cli(['endpoints', 'resume', endpoint])
+})
+
+test('what a delivery waits for is told with when it ends and a command that can be copied', async (t) => {
+  const sink = await sinkFor(t, '503')
+  const retry = '{"strategy":"schedule","delays":["1h"],"maxAttempts":9}'
+  const create = ['endpoints', 'create', sink.url, '--retry', retry]
+  const openBreaker = '{"threshold":1,"cooldown":"2h"}'
+  await server.cli([...create, '--types', 'later.one', '--breaker', 'off'])
+  const { id: down } = await server.json<{ id: string }>([...create, '--types', 'later.two', '--breaker', openBreaker])
+  for (const type of ['later.one', 'later.two']) await server.cli(['send', type, '1'])
+  const shown = async (type: string) => {
+    const [id] = await ids(['--type', type])
+    for (;;) {
+      const { stdout } = await server.cli(['deliveries', 'show', id!])
+      const line = /^waitsFor +(.*)$/m.exec(stdout)?.[1]
+      if (line !== undefined) return { id, line }
+    }
+  }
+  const backoff = await shown('later.one')
+  const instant = String.raw`20\d\d-[-\dT:.]+Z`
+  const tryNow = `; to try now: posthorn deliveries retry ${backoff.id}`
+  assert.match(backoff.line, new RegExp(String.raw`^next try at ${instant} \(retry policy\)${tryNow}$`))
+  const probe = await shown('later.two')
+  const reset = `; to try now: posthorn breakers reset ${down}`
+  assert.match(probe.line, new RegExp(`^the breaker of its endpoint is open, next probe at ${instant}${reset}$`))
+})

@@ -294,7 +294,7 @@ describe('posthorn deliveries and events', () => {
     await server.cli(['send', type, '1'])
     const [waiting] = await server.json<Delivery[]>(['deliveries', 'list', '--endpoint', endpoint.id])
     const shown = await server.cli(['deliveries', 'show', waiting!.id])
-    assert.match(shown.stdout, /^waitsFor +its endpoint is paused; posthorn endpoints resume ends that$/m)
+    assert.match(shown.stdout, /^waitsFor +its endpoint is paused; to resume: posthorn endpoints resume ep_\w+$/m)
     const { waitsFor } = await server.json<{ waitsFor: string }>(['deliveries', 'show', waiting!.id])
     assert.equal(waitsFor, 'paused')
   })

@@ -223,6 +223,28 @@ describe('a replay', () => {
     assert.deepEqual(await blocked({ type: a.type }), [])
   })
 
+  test('says with a dry run how many cancelled ones it leaves out', async () => {
+    const { endpoint, type } = await withDeadLetters(1)
+    await post(`/v1/endpoints/${endpoint}/pause`)
+    for (const n of [1, 2]) await post('/v1/events', { type, data: n })
+    await post('/v1/deliveries/cancel', { filter: { type } })
+    const dry = async (path: string, body: object) => {
+      const { matched, leftOut } = (await post(path, { ...body, dryRun: true })).json
+      return [matched, leftOut.cancelled, leftOut.endpoint_deleted]
+    }
+    assert.deepEqual(await dry('/v1/replays', { filter: { type } }), [1, 2, 0])
+    assert.deepEqual(await dry('/v1/replays', { filter: { type, reason: 'cancelled' } }), [2, 0, 0])
+    const recover = `/v1/endpoints/${endpoint}/recover`
+    const since = new Date(Date.now() - 3_600_000).toISOString()
+    assert.deepEqual(await dry(recover, { since }), [1, 2, 0])
+    assert.deepEqual(await dry(recover, { since, only: 'missing' }), [0, 0, 0])
+    const until = new Date(Date.parse(since) + 1).toISOString()
+    assert.deepEqual(await dry(recover, { since, until }), [0, 0, 0])
+    const { sample } = (await post(recover, { since, until, dryRun: true })).json
+    assert.deepEqual(sample, [], 'what was received after `until` is not in the sample')
+    await post(`/v1/endpoints/${endpoint}/resume`)
+  })
+
   test('by ids brings back just those', async () => {
     const { type } = await withDeadLetters(3)
     const [one, , three] = (await get(`/v1/dead-letters?type=${type}`)).items

@@ -80,7 +80,7 @@ function retryRoute(api: Api, parts: ServerParts): void {
         case 'endpoint_gone':
           throw new Problem('conflict', `The endpoint of the delivery ${id} was deleted.`)
         case 'retried':
-          return deliveryShown(parts)(scope.found(await store.getDelivery(id), 'delivery', id))
+          return deliveryShown(parts, { hurried: true })(scope.found(await store.getDelivery(id), 'delivery', id))
       }
     },
   })

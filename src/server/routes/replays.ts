@@ -28,9 +28,9 @@ const listQuery = closedQuery({
 })
 const params = { id: idParam('replay', 'rpl') }
 const verbs: readonly (readonly [verb: ReplayVerb, name: string, summary: string])[] = [
-  ['pause', 'pauseReplay', 'Stop for now; what was brought back stays'],
+  ['pause', 'pauseReplay', 'Stop for now; what was requeued stays'],
   ['resume', 'resumeReplay', 'Go on where it was paused'],
-  ['cancel', 'cancelReplay', 'Stop for good; what was brought back stays'],
+  ['cancel', 'cancelReplay', 'Stop for good; what was requeued stays'],
 ]
 
 type JobRequest = Readonly<{ selection: Selection; tenant: string | null; rate: number | null; note: string }>
@@ -47,7 +47,7 @@ function createRoutes(api: Api, parts: ServerParts): void {
     method: 'POST',
     url: '/v1/replays',
     name: 'createReplay',
-    summary: 'Bring dead letters back: each with a fresh budget, in their order',
+    summary: 'Requeue dead letters: each with a fresh budget, in their order',
     tag: 'replays',
     role: 'admin',
     body: { kind: 'json', schema: creation, example: { filter: { reason: 'exhausted' }, rate: 100, dryRun: true } },
@@ -65,7 +65,7 @@ function createRoutes(api: Api, parts: ServerParts): void {
     method: 'POST',
     url: '/v1/endpoints/:id/recover',
     name: 'recoverEndpoint',
-    summary: 'Bring back what an endpoint should have had since an instant: failed, missing, or all of it again',
+    summary: 'Requeue what an endpoint should have had since an instant: failed, missing, or all of it again',
     tag: 'endpoints',
     role: 'admin',
     params: { id: idParam('endpoint', 'ep') },
@@ -84,8 +84,8 @@ function createRoutes(api: Api, parts: ServerParts): void {
 }
 
 async function preview(parts: ServerParts, { selection, tenant }: JobRequest): Promise<object> {
-  const { matched, sample, blocked } = await parts.replays.preview({ selection, tenant })
-  return { matched, sample: sample.map(deliveryShown(parts)), blocked }
+  const { matched, sample, ...others } = await parts.replays.preview({ selection, tenant })
+  return { matched, sample: sample.map(deliveryShown(parts)), ...others }
 }
 
 function readRoutes(api: Api, { store }: ServerParts): void {

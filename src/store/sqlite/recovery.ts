@@ -94,5 +94,5 @@ function recoverables(
 }
 
 function mayGoAgain([, status, reason]: readonly Cell[]): boolean {
-  return isSettled(status as DeliveryStatus) && !leftOut.includes(reason as Reason)
+  return isSettled(status as DeliveryStatus) && !(leftOut as readonly Reason[]).includes(reason as Reason)
 }
