@@ -40,6 +40,8 @@ describe('on a terminal of 80 columns', { skip }, () => {
         [],
       )
     }
+    const events = await shown(server, ['events', 'list'])
+    assert.match(events[0] ?? '', /^ID +TYPE +KEY .*RECEIVED$/, 'the default tenant takes no room')
     const failed = await shown(server, ['dlq', 'list'])
     assert.match(failed[0] ?? '', /^ID +TARGET +REASON +LAST ERROR$/)
     assert.match(failed[1] ?? '', /^dlv_\w{23} +127\.0\.0\.1\S+ +permanent_status +HTTP 400$/)
