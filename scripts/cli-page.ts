@@ -19,7 +19,8 @@ From a clone it is \`bin/posthorn …\`, installed it is \`posthorn …\` or \`n
 - **Ids can be shortened** to their beginning (at least 8 characters after the \`_\`) wherever that is one id alone.
 - **Exit codes:** \`0\` it worked · \`1\` it failed, or the result is not what was asked for (a dead letter under
   \`send --wait\`, a test that was not delivered) · \`2\` wrong usage or configuration, and nothing was done · \`3\` the edge has sent this
-  hub away for good (\`relay\`) · \`4\` the result is not known yet, because deliveries were still waiting when \`--follow\` ended.
+  hub away for good (\`relay\`) · \`4\` the result is not known yet, because deliveries were still waiting when \`--follow\` ended
+  or the time of \`send --wait\` was over.
 - **Which server:** \`POSTHORN_URL\` (default \`http://127.0.0.1:4800\`) and \`POSTHORN_API_KEY\`, or \`"url"\` and \`"apiKey"\` in
   the JSON file that \`--config\` or \`POSTHORN_CONFIG\` names.
 - **What cannot be undone asks first** on a terminal, and needs \`--yes\` without one. What works in bulk has \`--dry-run\`.

@@ -65,11 +65,18 @@ export async function followReplay(
     progress.end()
   }
   if (format !== 'table') printItem(terminal, format, replay)
-  else terminal.say(`${id} is ${textOf(replay.status)}: ${progressOf(replay)}`)
+  else terminal.say(stateOf(replay))
   judge(replay, until)
 }
 
-/** How far a replay is, in one line. */
+/** Its status and how far it is, in one line. "Finished" would sound as if nothing were waiting. */
+export function stateOf(replay: Row): string {
+  const isOpen = replay.status === 'finished' && Number(replay.waiting) > 0
+  const state = isOpen ? 'waits for outcomes' : `is ${textOf(replay.status)}`
+  return `${textOf(replay.id)} ${state}: ${progressOf(replay)}`
+}
+
+/** How far a replay is. */
 export function progressOf(replay: Row): string {
   const { requeued, matched, delivered } = replay
   const outcomes = typeof delivered === 'number' ? noteOf(replay) : 'outcomes were not counted'
@@ -95,7 +102,7 @@ function isDone({ status, waiting }: Row, until: FollowUntil): boolean {
 function judge({ id, status, requeued, delivered, failedAgain, waiting, skipped }: Row, until: FollowUntil): void {
   const see = `posthorn replays show ${textOf(id)} --follow`
   if (until === 'outcomes' && Number(failedAgain) > 0) {
-    const many = `${textOf(failedAgain)} of ${counted(Number(requeued), 'delivery')} failed again`
+    const many = `${textOf(failedAgain)} of ${textOf(requeued)} deliveries failed again`
     throw new CommandFailed(`${many}; see posthorn dlq list --replay ${textOf(id)} --group error`)
   }
   if (status === 'cancelled') throw new CommandFailed(`${textOf(id)} was cancelled before everything was requeued`)

@@ -19,7 +19,7 @@ import {
   textOf,
   withFormat,
 } from './output.ts'
-import { type FollowUntil, followCodes, followOption, followReplay, progressOf } from './replay-follow.ts'
+import { type FollowUntil, followCodes, followOption, followReplay, stateOf } from './replay-follow.ts'
 import type { Terminal } from './terminal.ts'
 
 /** How a job is started, whatever it requeues. */
@@ -69,7 +69,7 @@ export function addReplays(program: Command, terminal: Terminal): void {
     const command = replays.command(verb).description(about).argument('<id>', 'rpl_…')
     withFormat(command).action(async (id: string, { output }: { output: Format }) => {
       const replay = rowOf(await clientOf(terminal).post(`${pathOf(id)}/${verb}`))
-      if (output === 'table') terminal.say(`${id} is ${textOf(replay.status)}: ${progressOf(replay)}`)
+      if (output === 'table') terminal.say(stateOf(replay))
       else printItem(terminal, output, replay)
     })
   }

@@ -40,7 +40,7 @@ export function addSend(program: Command, terminal: Terminal): void {
     .option('--batch', 'send the events of an NDJSON file or stdin')
     .option('--raw', 'send the bytes of a file or stdin as they are')
     .option('--content-type <type>', 'content type of the raw bytes (default application/octet-stream)')
-    .option('--wait', 'wait until every delivery is settled; fails if one is a dead letter')
+    .option('--wait', 'wait until every delivery is settled; exit code 1 if one is a dead letter, 4 if time runs out')
     .option('--timeout <duration>', 'how long to wait (default 60s)', durationMs)
   withFormat(send).action((type: string | undefined, data: string | undefined, options: SendOptions) =>
     runSend(terminal, type, data, options),

@@ -81,7 +81,7 @@ function block(item: Row, now: number): readonly Line[] {
   const dead = rowIn(item.deadLetters)
   const name = typeof item.description === 'string' && item.description !== '' ? `  ${item.description}` : ''
   const facts = [
-    `${waitingText(item.waiting, item.oldestAt, now)} waiting`,
+    waitingText(item.waiting, item.oldestAt, now, ' waiting'),
     `${shown(dead.last24h)} dead in 24 h`,
     item.successRate === null
       ? 'no attempt lately'
@@ -117,10 +117,10 @@ export function probeText({ nextProbeAt, status, waiting, ...item }: Row, now: n
   return waiting === 0 ? 'with the next delivery' : 'now'
 }
 
-function waitingText(count: unknown, oldestAt: unknown, now: number): string {
-  if (count === null) return 'not counted yet'
-  if (typeof oldestAt !== 'string') return shown(count)
-  return `${shown(count)} (oldest ${spanText(now - Date.parse(oldestAt))})`
+function waitingText(count: unknown, oldestAt: unknown, now: number, word = ''): string {
+  if (count === null) return `${word === '' ? '' : 'waiting: '}not counted yet`
+  const oldest = typeof oldestAt === 'string' ? `, oldest ${spanText(now - Date.parse(oldestAt))}` : ''
+  return `${shown(count)}${word}${oldest}`
 }
 
 /** Counts that are fresh need no date. */

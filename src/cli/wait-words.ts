@@ -15,7 +15,7 @@ const words: Readonly<Record<string, (delivery: Facts) => string>> = {
   hold: ({ endpointId, at }) =>
     `its endpoint sent Retry-After, next try ${at ?? 'now'}; to try now: posthorn breakers reset ${endpointId}`,
   breaker: ({ endpointId, at }) =>
-    `the breaker of its endpoint is open, next probe ${at ?? 'now'}; to try now: posthorn breakers reset ${endpointId}`,
+    `its endpoint is down, next probe ${at ?? 'now'}; to try now: posthorn breakers reset ${endpointId}`,
   lane: () => 'another delivery is ahead of it in its lane',
 } satisfies Record<WaitsFor, (delivery: Facts) => string>
 

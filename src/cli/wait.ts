@@ -2,10 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type DeliveryStatus, isSettled } from '../core/delivery.ts'
 import type { ApiClient } from '../server/client.ts'
 import { rowOf } from './answers.ts'
-import { CommandFailed } from './failure.ts'
+import { CommandFailed, Undecided } from './failure.ts'
 import { allItems } from './listing.ts'
 import { counted, type Format, printItem, type Row, statusColour, textOf } from './output.ts'
 import { printable, type Terminal } from './terminal.ts'
+import { waitReason } from './wait-words.ts'
 
 export type Waiting = Readonly<{ eventId: string; timeoutMs: number; format: Format }>
 
@@ -42,7 +43,8 @@ function describe(terminal: Terminal, delivery: Row): string {
   const { id, endpointId, status, attempts, reason, lastError } = delivery
   const colour = statusColour(delivery)
   const word = colour === null ? textOf(status) : terminal.paint(colour, textOf(status))
-  const why = [reason, lastError].filter((part) => typeof part === 'string').join(': ')
+  const facts = [reason, waitReason(terminal, delivery), lastError]
+  const why = facts.filter((part) => typeof part === 'string').join(': ')
   const tries = counted(Number(attempts), 'attempt')
   return `${textOf(id)}  ${word}  ${textOf(endpointId)}  ${tries}${why === '' ? '' : `  ${printable(why)}`}`
 }
@@ -65,9 +67,10 @@ function finish(
 ): void {
   const dead = deliveries.filter(({ status }) => status === 'failed' || status === 'dead_letter')
   for (const delivery of open) if (format === 'table') terminal.print(describe(terminal, delivery))
-  const problems = [
-    ...(open.length > 0 ? [`${counted(open.length, 'delivery')} not settled within ${timeoutMs / 1000} s`] : []),
-    ...(dead.length > 0 ? [`${counted(dead.length, 'dead letter')}; see posthorn deliveries show ${dead[0]?.id}`] : []),
-  ]
-  if (problems.length > 0) throw new CommandFailed(problems.join('; '))
+  const late = open.length === 0 ? null : `${counted(open.length, 'delivery')} not settled within ${timeoutMs / 1000} s`
+  if (dead.length > 0) {
+    const see = `${counted(dead.length, 'dead letter')}; see posthorn deliveries show ${dead[0]?.id}`
+    throw new CommandFailed(late === null ? see : `${late}; ${see}`)
+  }
+  if (late !== null) throw new Undecided(`${late}; see posthorn deliveries show ${open[0]?.id}`)
 }

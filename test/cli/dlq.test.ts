@@ -42,7 +42,7 @@ describe('posthorn dlq', () => {
     await server.cli(['send', 'down.one', '1', '--wait'])
     const replay = await server.cli(['dlq', 'replay', '--endpoint', id, '--yes', '--follow=requeued'])
     assert.equal(replay.code, 0, replay.stderr)
-    assert.match(replay.stderr, /rpl_\w+ is finished: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
+    assert.match(replay.stderr, /rpl_\w+ waits for outcomes: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
     assert.match(replay.stderr, new RegExp(`${id}: the breaker is open, .*posthorn breakers reset ${id}\n`))
     const other = await withDeadLetters(t, 1)
     const quiet = await server.cli(['dlq', 'replay', '--type', other.type, '--yes'])

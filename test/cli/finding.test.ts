@@ -153,5 +153,5 @@ test('what a delivery waits for is told with when it ends and a command that can
   assert.match(backoff.line, new RegExp(String.raw`^next try at ${instant} \(retry policy\)${tryNow}$`))
   const probe = await shown('later.two')
   const reset = `; to try now: posthorn breakers reset ${down}`
-  assert.match(probe.line, new RegExp(`^the breaker of its endpoint is open, next probe at ${instant}${reset}$`))
+  assert.match(probe.line, new RegExp(`^its endpoint is down, next probe at ${instant}${reset}$`))
 })

@@ -72,7 +72,7 @@ describe('a followed replay', () => {
     await running.line(new RegExp(`waiting at ${endpoint}: its endpoint is paused; .*HTTP 422`))
     const { code, stderr } = await running.stop('SIGINT')
     assert.equal(code, 4, stderr)
-    assert.match(stderr, /is finished: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
+    assert.match(stderr, /waits for outcomes: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
     const id = /rpl_\w+/.exec(stderr)?.[0] as string
     assert.match(stderr, new RegExp(`1 delivery still waiting .*posthorn replays show ${id} --follow`))
     await server.cli(['endpoints', 'resume', endpoint])
@@ -81,12 +81,12 @@ describe('a followed replay', () => {
     assert.match(done.stderr, /is settled: 1 of 1 requeued, 1 delivered/)
   })
 
-  test('until everything is requeued is done then, whatever becomes of it', async (t) => {
+  test('until everything is requeued ends then, and is not called finished while deliveries wait', async (t) => {
     const { type, endpoint } = await deadLetters(t, 1, '200')
     await server.cli(['endpoints', 'pause', endpoint])
     const done = await replay(type, '--follow=requeued')
     assert.equal(done.code, 0, done.stderr)
-    assert.match(done.stderr, /is finished: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
+    assert.match(done.stderr, /waits for outcomes: 1 of 1 requeued, 0 delivered, 0 failed again, 1 waiting\n/)
   })
 
   test('that could not requeue what has no endpoint any more is no success', async (t) => {
@@ -122,5 +122,6 @@ describe('a followed replay', () => {
     const done = await server.cli(['endpoints', 'recover', endpoint, '--since', '1h', '--yes', '--follow'])
     assert.equal(done.code, 1)
     assert.match(done.stderr, /1 of 1 requeued, 0 delivered, 1 failed again/)
+    assert.match(done.stderr, /^.*1 of 1 deliveries failed again; see/m)
   })
 })

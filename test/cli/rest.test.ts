@@ -74,11 +74,19 @@ describe('posthorn send', () => {
     assert.match(stderr, /1 dead letter; see posthorn deliveries show dlv_/)
   })
 
-  test('fails with 1 when time runs out', async (t) => {
+  test('ends with 4 when time runs out, and says what the delivery waits for', async (t) => {
+    const { type, endpoint } = await setUp(t, '200')
+    await server.cli(['endpoints', 'pause', endpoint.id])
+    const { code, stdout, stderr } = await server.cli(['send', type, '{}', '--wait', '--timeout', '200ms'])
+    assert.equal(code, 4)
+    assert.match(stdout, new RegExp(`pending .* its endpoint is paused; .*posthorn endpoints resume ${endpoint.id}`))
+    assert.match(stderr, /1 delivery not settled within 0.2 s; see posthorn deliveries show dlv_\w+/)
+  })
+
+  test('ends with 4 when time runs out while a try is under way', async (t) => {
     const { type } = await setUp(t, 'hang')
     const { code, stderr } = await server.cli(['send', type, '{}', '--wait', '--timeout', '200ms'])
-    assert.equal(code, 1)
-    assert.match(stderr, /1 delivery not settled within 0.2 s/)
+    assert.deepEqual([code, /1 delivery not settled within 0.2 s/.test(stderr)], [4, true])
   })
 
   test('says when no endpoint wants the event', async () => {

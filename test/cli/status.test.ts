@@ -45,7 +45,7 @@ describe('posthorn status', () => {
     const { code, stdout, stderr } = await server.cli(['status'])
     assert.equal(code, 0, stderr)
     assert.match(stdout, /^TROUBLE {2}Posthorn at http/)
-    assert.match(stdout, /^waiting {7}4 \(oldest \d+s\)/m)
+    assert.match(stdout, /^waiting {7}4, oldest \d+s/m)
     assert.match(stdout, /^dead letters {2}2 kept; 2 in the last 24 h: permanent_status 2$/m)
     assert.match(stdout, /^2 endpoints of 2 need attention$/m)
     assert.match(
@@ -55,7 +55,7 @@ describe('posthorn status', () => {
         'm',
       ),
     )
-    assert.match(stdout, /^ {2}4 \(oldest \d+s\) waiting, 0 dead in 24 h, 0 % of 2 attempts delivered$/m)
+    assert.match(stdout, /^ {2}4 waiting, oldest \d+s, 0 dead in 24 h, 0 % of 2 attempts delivered$/m)
     assert.ok(stdout.includes(refusingId))
     const { hints } = await server.json<Status>(['status'])
     assert.ok(hints.length >= 3)
