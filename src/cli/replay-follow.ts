@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { InvalidArgumentError, Option } from 'commander'
-import { ApiClient } from '../server/client.ts'
+import { ApiClient, Unreachable } from '../server/client.ts'
 import { rowOf, rowsOf } from './answers.ts'
 import { clientSettings } from './client-settings.ts'
 import { CommandFailed, Undecided } from './failure.ts'
@@ -25,7 +25,7 @@ const namedMax = 5
 export const followCodes = `
 Exit codes with --follow: 0 every delivery was delivered (with --follow=requeued: requeued)
                           1 some failed again or were skipped, or the replay was cancelled
-                          4 some were still waiting when it ended: Ctrl-C, or the replay is paused`
+                          4 some were still waiting when it ended: Ctrl-C, the replay is paused, or the server stopped`
 
 export function followOption(): Option {
   const about = 'wait until every outcome is known and show the progress; =requeued: until everything is requeued'
@@ -61,6 +61,10 @@ export async function followReplay(
       replay = rowOf(await client.get(`/v1/replays/${encodeURIComponent(id)}`))
       if (!stop.signal.aborted && !isDone(replay, until)) await stalls.look(replay)
     }
+  } catch (error) {
+    // The replay outlives its server: a restart says nothing about how it ends.
+    if (!(error instanceof Unreachable)) throw error
+    throw new Undecided(`${error.message} The replay goes on with the server: posthorn replays show ${id} --follow`)
   } finally {
     progress.end()
   }

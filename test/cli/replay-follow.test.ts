@@ -124,4 +124,17 @@ describe('a followed replay', () => {
     assert.match(done.stderr, /1 of 1 requeued, 0 delivered, 1 failed again/)
     assert.match(done.stderr, /^.*1 of 1 deliveries failed again; see/m)
   })
+
+  // The last one: nothing is served after it.
+  test('whose server stops in between is not called failed: its end is not known', async (t) => {
+    const { type, endpoint } = await deadLetters(t, 1, '200')
+    await server.cli(['endpoints', 'pause', endpoint])
+    const running = start(['dlq', 'replay', '--type', type, '--yes', '--follow'], { env: { POSTHORN_URL: server.url } })
+    t.after(() => running.stop('SIGKILL'))
+    await running.line(/waiting at/)
+    await server.running.stop('SIGKILL')
+    const { code, stderr } = await running.ended
+    assert.equal(code, 4, stderr)
+    assert.match(stderr, /The replay goes on with the server: posthorn replays show rpl_\w+ --follow/)
+  })
 })
