@@ -167,7 +167,7 @@ describe('posthorn breakers and deliveries', () => {
     assert.equal(listed.filter((line) => line.endsWith('endpoint: HTTP 503')).length, 2)
     const [{ id }] = (await server.json<[Created]>(['deliveries', 'list', '--endpoint', downId])) as [Created]
     const shown = (await server.cli(['deliveries', 'show', id])).stdout
-    assert.match(shown, /^waitsFor +the breaker of its endpoint is open, next probe at \S+Z;/m)
+    assert.match(shown, /^waitsFor +its endpoint is down, next probe at \S+Z;/m)
     assert.doesNotMatch(shown, /^retryAfter/m)
   })
 })
