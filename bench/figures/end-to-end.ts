@@ -1,9 +1,9 @@
-import type { Versus } from '../against.ts'
-import { type Bench, closedLoop, type Figure, interleaved, ratios, type TrialOptions, trial } from '../bench.ts'
+import { type Bench, closedLoop, type Figure, interleaved, ratios, type TrialOptions } from '../bench.ts'
 import { comparison } from '../comparison.ts'
 import { Posthorn } from '../posthorn.ts'
 import { root } from '../rig.ts'
 import { spreadOf } from '../statistics.ts'
+import { throughput } from '../throughput.ts'
 
 const connections = 64
 
@@ -17,19 +17,11 @@ async function start({ rig, sink }: Bench, title: string, checkout: string): Pro
   return posthorn
 }
 
-const versus: Versus = {
-  prepare:
-    async (bench, { title, root }) =>
-    () =>
-      start(bench, title, root),
-  warmUp: (bench, server) => trial(bench, server, load(bench)),
-  run: (bench, server) => trial(bench, server, load(bench)),
-  measures: [
-    { what: 'events per CPU second', better: 'more', of: ({ perCpuS }) => perCpuS },
-    { what: 'events per second', better: 'more', of: ({ perWallS }) => perWallS },
-    { what: 'arrival p99', better: 'less', of: ({ arrivalMs }) => arrivalMs?.p99 ?? Number.NaN },
-  ],
-}
+const versus = throughput({
+  start,
+  load,
+  latency: { what: 'arrival p99', better: 'less', of: ({ arrivalMs }) => arrivalMs?.p99 ?? Number.NaN },
+})
 
 /** Figure 1: from an event's POST to its arrival at a sink, kept on disk on the way. */
 export const endToEnd: Figure = {

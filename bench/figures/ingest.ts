@@ -1,9 +1,9 @@
-import type { Versus } from '../against.ts'
-import { type Bench, closedLoop, type Figure, interleaved, ratios, type TrialOptions, trial } from '../bench.ts'
+import { type Bench, closedLoop, type Figure, interleaved, ratios, type TrialOptions } from '../bench.ts'
 import { comparison } from '../comparison.ts'
 import { Posthorn } from '../posthorn.ts'
 import { root } from '../rig.ts'
 import { spreadOf } from '../statistics.ts'
+import { throughput } from '../throughput.ts'
 
 function load({ quick }: Bench): TrialOptions {
   return { events: quick ? 5_000 : 20_000, connections: 64, loop: closedLoop, delivered: false }
@@ -16,19 +16,11 @@ async function start({ rig, sink }: Bench, title: string, checkout: string): Pro
   return posthorn
 }
 
-const versus: Versus = {
-  prepare:
-    async (bench, { title, root }) =>
-    () =>
-      start(bench, title, root),
-  warmUp: (bench, server) => trial(bench, server, load(bench)),
-  run: (bench, server) => trial(bench, server, load(bench)),
-  measures: [
-    { what: 'events per CPU second', better: 'more', of: ({ perCpuS }) => perCpuS },
-    { what: 'events per second', better: 'more', of: ({ perWallS }) => perWallS },
-    { what: 'acknowledgement p99', better: 'less', of: ({ ackMs }) => ackMs.p99 },
-  ],
-}
+const versus = throughput({
+  start,
+  load,
+  latency: { what: 'acknowledgement p99', better: 'less', of: ({ ackMs }) => ackMs.p99 },
+})
 
 /** Figure 2: ingest alone. The endpoint that matches is paused, so that an event and a delivery are kept for each 202. */
 export const ingest: Figure = {
