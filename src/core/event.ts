@@ -28,6 +28,8 @@ export type InboundRequestFacts = Readonly<{
   /** Without the question mark; empty when there was none. */
   query: string
   headers: Readonly<Record<string, string>>
+  /** The header of the signature, where the source named one of its own; providers have theirs. */
+  signatureHeader?: string
 }>
 
 export const defaultTenant = 'default'

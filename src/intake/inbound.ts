@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { InboundRequestFacts } from '../core/event.ts'
+import type { Source } from '../core/source.ts'
 import { keyFrom, typeFrom } from '../core/type-template.ts'
 import { type InboundHead, type InboundRequest, inboundRequest } from './inbound-request.ts'
 import type { EventInput } from './intake.ts'
@@ -55,7 +56,7 @@ function eventOf(
     headers,
     content: { kind: 'raw', bytes: request.body, type: request.headers['content-type'] ?? 'application/octet-stream' },
     idempotency: eventId === null || eventId === '' ? null : repeatOf(scope, eventId),
-    request: factsOf(source.name, request),
+    request: factsOf(source, request),
   }
 }
 
@@ -76,14 +77,15 @@ const leftOut: ReadonlySet<string> = new Set([
 ])
 
 /** Bounded by what the server takes as the head of a request. */
-function factsOf(source: string, { method, query, headers }: InboundRequest): InboundRequestFacts {
+function factsOf({ name: source, hmac }: Source, { method, query, headers }: InboundRequest): InboundRequestFacts {
   const named = namedByConnection(headers.connection)
   const kept: Record<string, string> = {}
   for (const name in headers) {
     const value = headers[name]
     if (value !== undefined && !leftOut.has(name) && !named.includes(name)) kept[name] = value
   }
-  return { source, method, query, headers: kept }
+  const facts = { source, method, query, headers: kept }
+  return hmac === null ? facts : { ...facts, signatureHeader: hmac.header }
 }
 
 /** Other headers that speak to this hop alone; most connections name none. */

@@ -1,4 +1,5 @@
 import { PosthornError } from '../core/errors.ts'
+import type { Event } from '../core/event.ts'
 import type { Source } from '../core/source.ts'
 import { parseTemplate, type Template } from '../core/type-template.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
@@ -45,13 +46,14 @@ export class Sources {
   }
 
   /**
-   * Headers of this tenant's requests that carry a signature. Who sees one and the body can send both again. Those of all
-   * providers, because a source may be gone, or another one now, and its events are still there.
+   * Headers of this event's request that carry a signature: a reader of one and the body could send both again. Those of
+   * all providers and of all sources of the tenant, and the one that its own source had at the time: sources change.
    */
-  signatureHeaders(tenant: string): ReadonlySet<string> {
+  signatureHeaders({ tenant, request }: Pick<Event, 'tenant' | 'request'>): ReadonlySet<string> {
     const ofProviders = Object.values(providerRules).flatMap(({ signatures }) => signatures)
     const own = this.list().flatMap((source) => (source.tenant === tenant && source.hmac ? [source.hmac.header] : []))
-    return new Set([...ofProviders, ...own])
+    const atTheTime = request?.signatureHeader === undefined ? [] : [request.signatureHeader]
+    return new Set([...ofProviders, ...own, ...atTheTime])
   }
 
   /** Rejects with `conflict` when the name is taken, or its tenant has as many as there may be. */

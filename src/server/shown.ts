@@ -1,5 +1,5 @@
 import type { Attempt } from '../core/attempt.ts'
-import type { Event } from '../core/event.ts'
+import type { Event, InboundRequestFacts } from '../core/event.ts'
 import type { Condition, DeliveryRecord, EventSummary } from '../store/store.ts'
 
 // Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
@@ -47,9 +47,12 @@ export const hidden = '•••'
 
 /** Of how it came in, the headers named in `masked` are shown without their values. */
 export function eventShown<D>(event: Event, deliveries: readonly D[], masked: ReadonlySet<string>) {
-  const { body } = event
-  const request = event.request && { ...event.request, headers: maskedHeaders(event.request.headers, masked) }
-  return { ...factsShown(event), request, size: body.length, deliveries }
+  const request = event.request && requestShown(event.request, masked)
+  return { ...factsShown(event), request, size: event.body.length, deliveries }
+}
+
+function requestShown({ source, method, query, headers }: InboundRequestFacts, masked: ReadonlySet<string>) {
+  return { source, method, query, headers: maskedHeaders(headers, masked) }
 }
 
 export function maskedHeaders(headers: Event['headers'], masked: ReadonlySet<string>): Event['headers'] {

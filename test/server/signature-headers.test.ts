@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { aSource, fromGithub } from './inbound-scene.ts'
 import { type Json, openServed, type Served } from './served.ts'
@@ -70,6 +71,25 @@ describe('the signature of a kept request', () => {
     const seen = await headersSeenBy(keys.read, id)
     assert.deepEqual([seen['x-own'], seen['x-others']], ['•••', 'b'])
   })
+
+  for (const [what, change] of [
+    [
+      'its source names another',
+      (id: string) => served.call('PATCH', `/v1/sources/${id}`, { hmac: { header: 'x-new' } }),
+    ],
+    ['its source is gone', (id: string) => served.call('DELETE', `/v1/sources/${id}`)],
+  ] as const) {
+    test(`is hidden in the header that a source named itself, also when ${what} now`, async () => {
+      const secret = 'k'.repeat(32)
+      const { path, id: sourceId } = await aSource(served, { provider: 'hmac', secret, hmac: { header: 'x-once' } })
+      const signature = createHmac('sha256', secret).update('{}').digest('hex')
+      const sent = await served.call('POST', path, '{}', { 'x-once': signature })
+      assert.equal(sent.status, 202, sent.text)
+      assert.ok((await change(sourceId)).status < 300)
+      assert.equal((await headersSeenBy(keys.read, sent.json.id))['x-once'], '•••')
+      assert.equal((await headersSeenBy(keys.admin, sent.json.id))['x-once'], signature)
+    })
+  }
 
   test('is in no other answer that a reader gets', async () => {
     const { path } = await aSource(served)

@@ -114,7 +114,7 @@ function readRoutes(api: Api, parts: ServerParts): void {
     handler: async ({ caller, scope, params: { id } }) => {
       const event = scope.found(await store.getEvent(id), 'event', id)
       const deliveries = await store.listDeliveries({ eventId: id, limit: pageLimitMax })
-      const masked = mayAct(caller.role, 'admin') ? new Set<string>() : sources.signatureHeaders(event.tenant)
+      const masked = mayAct(caller.role, 'admin') ? new Set<string>() : sources.signatureHeaders(event)
       const shown = deliveries.items.map(deliveryShown(parts))
       return { ...eventShown(event, shown, masked), deliveriesNext: deliveries.next }
     },
