@@ -49,6 +49,23 @@ export function reckoning(skew: Skew, clock: Clock, startedAt: number): Reckonin
   return { now: wall, correction: wall > steady ? { from: startedAt, to: steady, byMs: wall - steady } : null }
 }
 
+/** What ages are measured by, as one observer sees it: it believes only what it has looked at. */
+export class Ages {
+  readonly #clock: Clock
+  readonly #startedAt: number
+  #skew: Skew | null = null
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#startedAt = clock.steady()
+  }
+
+  look(): Reckoning | null {
+    this.#skew = skewAfter(this.#skew, this.#clock)
+    return reckoning(this.#skew, this.#clock, this.#startedAt)
+  }
+}
+
 export function corrected(instant: number, correction: Correction | null): number {
   if (correction === null || instant < correction.from || instant > correction.to) return instant
   return instant + correction.byMs

@@ -1,4 +1,4 @@
-import { plausibleSince } from './clock.ts'
+import { type Correction, corrected, plausibleSince, type Reckoning } from './clock.ts'
 import type { DeadLetter, Delivery, DeliveryFacts, Failed, Pending, Processing, Settled } from './delivery.ts'
 import type { Outcome, Reason } from './outcome.ts'
 import { delayAfter, type RetryPolicy } from './retry-policy.ts'
@@ -40,6 +40,8 @@ export type AttemptContext = Readonly<{
   /** In [0, 1), for the jitter. */
   random: number
   now: number
+  /** What ages are measured by; null: nobody can say, and nothing expires. */
+  ages: Reckoning | null
   /** Whether this try was a breaker's probe. */
   probe: boolean
 }>
@@ -88,24 +90,33 @@ export function expired(delivery: Pending, now: number): DeadLetter {
 }
 
 /** The instant at which it expires; null: never, or nobody knows its age. A replay starts a new life. */
-export function ageLimit(delivery: DeliveryFacts, policy: RetryPolicy): number | null {
+export function ageLimit(
+  { receivedAt, replayedAt }: DeliveryFacts,
+  policy: RetryPolicy,
+  correction: Correction | null = null,
+): number | null {
   if (policy.maxAgeMs === null) return null
-  const bornAt = Math.max(delivery.receivedAt, delivery.replayedAt ?? delivery.receivedAt)
+  const bornAt = Math.max(corrected(receivedAt, correction), corrected(replayedAt ?? receivedAt, correction))
   return bornAt < plausibleSince ? null : bornAt + policy.maxAgeMs
+}
+
+function hasExpired(delivery: DeliveryFacts, policy: RetryPolicy, ages: Reckoning | null): boolean {
+  if (ages === null) return false
+  const expiresAt = ageLimit(delivery, policy, ages.correction)
+  return expiresAt !== null && ages.now >= expiresAt
 }
 
 type TemporaryFailure = Extract<Outcome, { kind: 'retryable' | 'unavailable' }>
 
 function afterFailure(delivery: Processing, outcome: TemporaryFailure, context: AttemptContext): Pending | Settled {
-  const { policy, random, now, probe } = context
+  const { policy, random, now, ages, probe } = context
   const facts = tried(delivery, now, outcome.error)
   // A failed probe served the breaker, not the delivery.
   const triesInBudget = probe ? delivery.triesInBudget : facts.triesInBudget
   if (policy.maxAttempts !== null && triesInBudget >= policy.maxAttempts) {
     return { ...facts, triesInBudget, status: 'failed', reason: 'exhausted', settledAt: now }
   }
-  const expiresAt = ageLimit(delivery, policy)
-  if (expiresAt !== null && now >= expiresAt) {
+  if (hasExpired(delivery, policy, ages)) {
     return { ...facts, triesInBudget, status: 'dead_letter', reason: 'expired', settledAt: now }
   }
   const dueAt = now + Math.max(delayAfter(policy, triesInBudget, random), outcome.retryAfterMs ?? 0)

@@ -220,7 +220,13 @@ class Run {
       // Nothing else may happen before the cool-down is over.
       if (this.#breaker.state === 'open') this.#agenda.add(this.#breaker.until, { kind: 'look' })
     }
-    const to = afterAttempt(delivery, outcome, { policy, random: this.#random(), now, probe })
+    const to = afterAttempt(delivery, outcome, {
+      policy,
+      random: this.#random(),
+      now,
+      ages: { now, correction: null },
+      probe,
+    })
     switch (to.status) {
       case 'pending':
         this.#agenda.add(to.dueAt ?? now, { kind: 'due', delivery: to })

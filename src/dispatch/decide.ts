@@ -1,5 +1,5 @@
 import { recorded, revived } from '../core/circuit-breaker.ts'
-import { areApart, type Clock } from '../core/clock.ts'
+import { areApart, type Clock, type Reckoning } from '../core/clock.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
@@ -12,13 +12,18 @@ import type { EndpointWork } from './endpoint-work.ts'
 export function deliveryAfter(
   delivery: Processing,
   { report, outcome }: Tried,
-  context: { endpoint: Endpoint; removed: boolean; probe: boolean; random: number; clock: Clock },
+  context: {
+    endpoint: Endpoint
+    removed: boolean
+    probe: boolean
+    random: number
+    now: number
+    ages: Reckoning | null
+  },
 ): Pending | Settled {
-  const { endpoint, removed, probe, random, clock } = context
-  const now = clock.steady()
+  const { endpoint, removed, probe, random, now, ages } = context
   if (report.kind === 'interrupted') return released(delivery, now)
-  const policy = areApart(clock) ? { ...endpoint.retry, maxAgeMs: null } : endpoint.retry
-  const to = afterAttempt(delivery, outcome, { policy, random, now, probe })
+  const to = afterAttempt(delivery, outcome, { policy: endpoint.retry, random, now, ages, probe })
   return to.status === 'pending' && removed ? givenUp(to, 'endpoint_deleted', now) : to
 }
 

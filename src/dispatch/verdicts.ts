@@ -1,6 +1,6 @@
 import type { Attempt } from '../core/attempt.ts'
 import { probeStarted, reset } from '../core/circuit-breaker.ts'
-import type { Clock } from '../core/clock.ts'
+import { Ages, type Clock } from '../core/clock.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
 import type { Logger } from '../log.ts'
@@ -31,9 +31,11 @@ export type Verdict = Readonly<{
 /** What a try means for its delivery, and for all of its endpoint. */
 export class Verdicts {
   readonly #parts: VerdictParts
+  readonly #ages: Ages
 
   constructor(parts: VerdictParts) {
     this.#parts = parts
+    this.#ages = new Ages(parts.clock)
   }
 
   /** Decides on one try; the endpoint's condition is changed by it. */
@@ -45,8 +47,10 @@ export class Verdicts {
   ): Verdict {
     const { clock, random } = this.#parts
     const { endpoint, removed } = work
-    this.#setCondition(work, conditionAfter(work.condition, tried, { endpoint, startedAt, probe, now: clock.steady() }))
-    const to = deliveryAfter(delivery, tried, { endpoint, removed, probe, random: random(), clock })
+    const now = clock.steady()
+    const ages = this.#ages.look()
+    this.#setCondition(work, conditionAfter(work.condition, tried, { endpoint, startedAt, probe, now }))
+    const to = deliveryAfter(delivery, tried, { endpoint, removed, probe, random: random(), now, ages })
     const whyDisabled = this.#whyDisable(work, tried)
     // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
     if (whyDisabled !== null) work.leaving = true

@@ -1,4 +1,4 @@
-import { type Clock, type Reckoning, reckoning, type Skew, skewAfter } from '../core/clock.ts'
+import { Ages, type Clock, type Reckoning } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
@@ -73,6 +73,7 @@ export class Upkeep {
   readonly #stopping = new AbortController()
   readonly #listeners = new Set<(report: UpkeepReport) => void>()
   readonly #bornAt: number
+  readonly #ages: Ages
   readonly #now: () => number
   #timer: NodeJS.Timeout | null = null
   #nextAt: number | null = null
@@ -80,14 +81,13 @@ export class Upkeep {
   #last: UpkeepReport | null = null
   #lastFullAt: number | null = null
   #clockTimer: NodeJS.Timeout | null = null
-  /** The clocks as they were seen last. */
-  #skew: Skew | null = null
   /** A run that has not ended when the next one would begin must not fall behind for ever. */
   #hurriesAt = Number.POSITIVE_INFINITY
 
   constructor(parts: UpkeepParts) {
     this.#parts = parts
     this.#bornAt = parts.clock.steady()
+    this.#ages = new Ages(parts.clock)
     this.#now = parts.now ?? (() => performance.now())
   }
 
@@ -97,12 +97,12 @@ export class Upkeep {
 
   /** False after the machine's clock was set, until it can be trusted again: nothing is expired or deleted meanwhile. */
   get agesKnown(): boolean {
-    return this.#reckoning() !== null
+    return this.#ages.look() !== null
   }
 
   start(): void {
     this.#schedule(this.#parts.settings.afterMs)
-    this.#clockTimer = setInterval(() => this.#reckoning(), lookAtClockEveryMs).unref()
+    this.#clockTimer = setInterval(() => this.#ages.look(), lookAtClockEveryMs).unref()
   }
 
   /** Ends a run between two of its pieces. */
@@ -150,7 +150,7 @@ export class Upkeep {
     this.#hurriesAt = this.#now() + settings.everyMs
     const counts: Counts = { expired: 0, deliveries: 0, events: 0, keys: 0, replays: 0, pagesFreed: 0 }
     // Fixed for the whole run: whatever somebody does to the clock, nothing goes too early.
-    const ages = this.#reckoning()
+    const ages = this.#ages.look()
     let skipped = this.#reasonToSkip(ages)
     const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
     if (skipped === null && ages !== null) {
@@ -166,12 +166,6 @@ export class Upkeep {
     log.info({ ...report, startedAt: new Date(startedAt).toISOString() }, 'upkeep.done')
     for (const listener of this.#listeners) listener(report)
     return report
-  }
-
-  #reckoning(): Reckoning | null {
-    const { clock } = this.#parts
-    this.#skew = skewAfter(this.#skew, clock)
-    return reckoning(this.#skew, clock, this.#bornAt)
   }
 
   #reasonToSkip(ages: Reckoning | null): SkipReason | null {

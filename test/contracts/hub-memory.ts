@@ -98,6 +98,28 @@ export function hubMemoryContract(name: string, open: OpenMemory): void {
       assert.notEqual(memory.find('later_199', 1), null)
     })
 
+    test('forgets by a clock that was set once it has gone on for a while, and nothing younger', async (t) => {
+      const reopen = await open(t)
+      let now = Date.UTC(2026, 0, 1)
+      let ahead = 0
+      const clock: Clock = { wall: () => now + ahead, steady: () => now }
+      const memory = reopen({ clock, ageMsMax: 3_600_000 })
+      const fill = (from: string): void => {
+        for (let n = 0; n < 70; n++) memory.keep(anEnd({ delivery: `${from}_${n}` }))
+      }
+      memory.keep(anEnd())
+      ahead = 400 * 86_400_000
+      fill('jumped')
+      now += 11 * 60_000
+      fill('believed')
+      assert.notEqual(memory.find('dlv_1', 1), null)
+      now += 3_600_000
+      fill('later')
+      assert.equal(memory.find('dlv_1', 1), null)
+      assert.equal(memory.find('jumped_0', 1), null)
+      assert.notEqual(memory.find('later_0', 1), null)
+    })
+
     test('can be closed twice', async (t) => {
       const memory = (await open(t))()
       memory.close()

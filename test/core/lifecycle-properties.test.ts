@@ -89,7 +89,16 @@ function perform(
   const taken = Object.freeze(claimed(delivery))
   switch (act.do) {
     case 'try':
-      return [taken, afterAttempt(taken, act.outcome, { policy: rules, random: act.random, now, probe: act.probe })]
+      return [
+        taken,
+        afterAttempt(taken, act.outcome, {
+          policy: rules,
+          random: act.random,
+          now,
+          ages: { now, correction: null },
+          probe: act.probe,
+        }),
+      ]
     case 'release':
       return [taken, released(taken, now)]
     case 'hurry':

@@ -32,7 +32,7 @@ const turns: { outcome: Outcome; probe: boolean; spends: boolean }[] = [
 /** Walks all sequences of outcomes up to a depth and counts how they end. */
 function walk(delivery: Processing, policy: RetryPolicy, depth: number, ends: Map<string, number>): void {
   for (const { outcome, probe, spends } of turns) {
-    const next = afterAttempt(delivery, outcome, { policy, random: 0.5, now, probe })
+    const next = afterAttempt(delivery, outcome, { policy, random: 0.5, now, ages: { now, correction: null }, probe })
     const tries = delivery.triesInBudget + (spends ? 1 : 0)
     assert.equal(next.triesInBudget, tries)
     assert.equal(next.attempts, delivery.attempts + (outcome.kind === 'ours' ? 0 : 1))
@@ -83,7 +83,13 @@ for (const name of presetNames) {
     let delivery: Delivery = fresh
     let tries = 0
     while (delivery.status === 'processing') {
-      const next = afterAttempt(delivery, down, { policy: presets[name], random: 0.5, now, probe: false })
+      const next = afterAttempt(delivery, down, {
+        policy: presets[name],
+        random: 0.5,
+        now,
+        ages: { now, correction: null },
+        probe: false,
+      })
       tries += 1
       delivery = next.status === 'pending' ? claimed(next) : next
     }

@@ -45,7 +45,11 @@ const gone: Outcome = { kind: 'permanent', reason: 'gone', error: 'HTTP 410' }
 const later: Outcome = { kind: 'retryable', error: 'HTTP 429', retryAfterMs: null }
 const down: Outcome = { kind: 'unavailable', error: 'HTTP 503', retryAfterMs: null }
 const ours: Outcome = { kind: 'ours', error: 'EMFILE' }
-const context: AttemptContext = { policy: presets.webhook, random: 0.5, now, probe: false }
+const at = (instant: number): Pick<AttemptContext, 'now' | 'ages'> => ({
+  now: instant,
+  ages: { now: instant, correction: null },
+})
+const context: AttemptContext = { policy: presets.webhook, random: 0.5, ...at(now), probe: false }
 
 test('delivered ends it and forgets the error', () => {
   assert.deepEqual(afterAttempt(processing, delivered, context), {
@@ -113,15 +117,16 @@ test('the last try of the budget fails as exhausted', () => {
 
 test('a failure at or past the age limit is a dead letter, unless the budget ended first', () => {
   const limit = processing.replayedAt! + 7 * day
-  const at = (instant: number, delivery = processing) => afterAttempt(delivery, down, { ...context, now: instant })
-  assert.equal(at(limit - 1).status, 'pending')
-  const next = at(limit)
+  const triedAt = (instant: number, delivery = processing) =>
+    afterAttempt(delivery, down, { ...context, ...at(instant) })
+  assert.equal(triedAt(limit - 1).status, 'pending')
+  const next = triedAt(limit)
   assert.deepEqual([next.status, 'reason' in next && next.reason], ['dead_letter', 'expired'])
   assert.deepEqual([next.attempts, next.retryAfter], [8, null])
-  const both = at(limit, { ...processing, triesInBudget: 4 })
+  const both = triedAt(limit, { ...processing, triesInBudget: 4 })
   assert.deepEqual([both.status, 'reason' in both && both.reason], ['failed', 'exhausted'])
-  assert.equal(afterAttempt(processing, delivered, { ...context, now: limit + day }).status, 'delivered')
-  const endless = afterAttempt(processing, down, { ...context, policy: presets.publish, now: limit + 1_000 * day })
+  assert.equal(afterAttempt(processing, delivered, { ...context, ...at(limit + day) }).status, 'delivered')
+  const endless = afterAttempt(processing, down, { ...context, policy: presets.publish, ...at(limit + 1_000 * day) })
   assert.equal(endless.status, 'pending')
 })
 
@@ -212,9 +217,20 @@ test('age counts from the arrival or the last replay, whichever is later', () =>
   assert.equal(ageLimit({ ...fresh, receivedAt: 5_000, replayedAt: receivedAt }, presets.webhook), receivedAt + 7 * day)
 })
 
+test('nothing expires while nobody can say how old it is, and then by the corrected age', () => {
+  const late = processing.replayedAt! + 8 * day
+  const statusBy = (ages: AttemptContext['ages']) =>
+    afterAttempt(processing, down, { ...context, now: late, ages }).status
+  assert.equal(statusBy(null), 'pending')
+  assert.equal(statusBy({ now: late, correction: null }), 'dead_letter')
+  const correction = { from: receivedAt, to: late, byMs: 2 * day }
+  assert.equal(statusBy({ now: late, correction }), 'pending')
+  assert.equal(statusBy({ now: late + day, correction }), 'dead_letter')
+})
+
 test('a clock that went back before the arrival harms nothing', () => {
   const early = receivedAt - 400 * day
-  const next = afterAttempt(fresh, down, { ...context, now: early })
+  const next = afterAttempt(fresh, down, { ...context, ...at(early) })
   assert.deepEqual([next.status, next.retryAfter], ['pending', early + 1_000])
   assert.equal(hurried(pending, early).dueAt, early)
   assert.equal(released(processing, early).dueAt, early)

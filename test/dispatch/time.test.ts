@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
 import { leaseMs } from '../../src/dispatch/lease-keeper.ts'
 import type { LeaseRenewal } from '../../src/store/store.ts'
 import { anArrival, retryAt } from '../support/builders.ts'
@@ -39,6 +40,19 @@ describe('clocks', () => {
       assert.deepEqual(await bench.tally(), { delivered: 1 })
     })
   }
+
+  test('the wall clock set forward, once it has gone on for a while, lets an event expire at its attempt', async (t) => {
+    const bench = await openBench(t, { script: () => answered(503) })
+    const everyMinute: RetryPolicy = { ...presets.publish, preset: null, strategy: 'schedule', delaysMs: [60_000] }
+    await bench.add({ breaker: null, retry: { ...everyMinute, maxAgeMs: 3_600_000 } })
+    await bench.send()
+    await bench.quiet()
+    bench.time.skewMs = 3 * dayMs
+    await bench.pass(55 * 60_000, 60_000)
+    assert.deepEqual(await bench.tally(), { pending: 1 })
+    await bench.pass(10 * 60_000, 60_000)
+    assert.deepEqual(await bench.tally(), { dead_letter: 1 })
+  })
 
   test('due times from a clock that ran far ahead are pulled back at the start', async (t) => {
     const before = await openBench(t)

@@ -1,8 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
-import type { Clock } from '../../core/clock.ts'
-import { areApart } from '../../core/clock.ts'
+import { Ages, type Clock } from '../../core/clock.ts'
 import type { EndReport, HubMemory, KeptEnd } from '../hub-memory.ts'
 import { openingFailure, storageFailure } from './failures.ts'
 import { makeFolder } from './folder.ts'
@@ -54,12 +53,14 @@ export function openHubMemory(settings: HubMemorySettings): HubMemory {
 class HubMemoryFile implements HubMemory {
   readonly #settings: HubMemorySettings
   readonly #owner: Owner
+  readonly #ages: Ages
   #open: OpenMemory
   #keptSincePrune = 0
 
   constructor(settings: HubMemorySettings, owner: Owner, wasOwned: boolean) {
     this.#settings = settings
     this.#owner = owner
+    this.#ages = new Ages(settings.clock)
     this.#open = this.#begin(wasOwned)
   }
 
@@ -134,11 +135,13 @@ class HubMemoryFile implements HubMemory {
 
   /** In small steps: nothing waits for it. That it failed will show when something is kept. */
   #prune(): void {
-    const { clock, endsMax = endsMaxDefault, ageMsMax = ageMsMaxDefault } = this.#settings
-    // A clock that was set says nothing about ages; the number of ends is bounded all the same.
-    const keptBefore = areApart(clock) ? Number.NEGATIVE_INFINITY : clock.wall() - ageMsMax
+    const { endsMax = endsMaxDefault, ageMsMax = ageMsMaxDefault } = this.#settings
+    const ages = this.#ages.look()
+    // A clock that was just set says nothing about ages; the number of ends is bounded all the same.
+    const keptBefore = ages === null ? Number.NEGATIVE_INFINITY : ages.now - ageMsMax
+    const { from, to, byMs } = ages?.correction ?? { from: 0, to: 0, byMs: 0 }
     try {
-      this.#open.prune.run(endsMax, keptBefore, pruneMax)
+      this.#open.prune.run(endsMax, keptBefore, pruneMax, from, to, byMs)
     } catch (error) {
       if (storageFailure(error) === null) throw error
     }
@@ -158,7 +161,7 @@ function prepared(db: DatabaseSync) {
     prune: db.prepare(`
       DELETE FROM ends WHERE number IN (
         SELECT number FROM (SELECT number, kept_at FROM ends ORDER BY number LIMIT ?3)
-        WHERE number <= (SELECT max(number) FROM ends) - ?1 OR kept_at < ?2
+        WHERE number <= (SELECT max(number) FROM ends) - ?1 OR kept_at + iif(kept_at BETWEEN ?4 AND ?5, ?6, 0) < ?2
       )`),
   }
 }
