@@ -9,6 +9,7 @@ import {
 } from './circuit-breaker.ts'
 import { type DeliveryFacts, newborn, type Processing } from './delivery.ts'
 import { afterAttempt, ageLimit } from './lifecycle.ts'
+import { type Gate, gate } from './next-action.ts'
 import type { Outcome } from './outcome.ts'
 import { type Bucket, fullBucket, take } from './rate-limit.ts'
 import type { RetryPolicy } from './retry-policy.ts'
@@ -160,7 +161,7 @@ class Run {
       const given = this.#given(delivery)
       if (given === 'wait') return
       this.#next += 1
-      if (given === 'end') this.#failed += 1
+      if (given === 'refuse') this.#failed += 1
       else this.#try(delivery, given === 'probe')
     }
     this.#ready.length = 0
@@ -168,21 +169,13 @@ class Run {
   }
 
   /** What is to be done with a delivery that is due. */
-  #given(delivery: DeliveryFacts): 'try' | 'probe' | 'wait' | 'end' {
+  #given(delivery: DeliveryFacts): Gate {
     const { policy, breaker, concurrency } = this.#scenario
     const expiresAt = ageLimit(delivery, policy)
-    if (expiresAt !== null && this.#now >= expiresAt) return 'end'
-    if (this.#underway >= concurrency) return 'wait'
-    if (breaker === null) return 'try'
-    const allowed = allowance(this.#breaker, this.#now)
-    switch (allowed.kind) {
-      case 'open_to':
-        return allowed.limit === null || this.#underway < allowed.limit ? 'try' : 'wait'
-      case 'probe':
-        return 'probe'
-      case 'wait':
-        return breaker.whenOpen === 'fail' ? 'end' : 'wait'
-    }
+    if (expiresAt !== null && this.#now >= expiresAt) return 'refuse'
+    const load = { concurrency, onWire: this.#underway, answered: 0 }
+    if (breaker === null) return gate(load, { kind: 'open_to', limit: null }, false)
+    return gate(load, allowance(this.#breaker, this.#now), breaker.whenOpen === 'fail')
   }
 
   #try(delivery: DeliveryFacts, probe: boolean): void {

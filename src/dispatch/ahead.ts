@@ -1,11 +1,13 @@
+import type { Allowance } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
 import type { DeliveryFacts } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { laneOf } from '../core/lanes.ts'
 import type { Logger } from '../log.ts'
-import type { Claim, Store, Upcoming } from '../store/store.ts'
-import type { AheadTransport, Answer } from '../transports/transport.ts'
-import { parcelOf } from './attempt.ts'
+import type { ChangeResult, Claim, Store, Upcoming } from '../store/store.ts'
+import type { AheadTransport } from '../transports/transport.ts'
+import { parcelOf, type Tried, triedAs } from './attempt.ts'
+import type { Ended } from './ended.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Memory } from './memory.ts'
 import type { Settler } from './settler.ts'
@@ -24,12 +26,11 @@ export type AheadParts = Readonly<{
   memory: Memory
   settler: Settler
   stopping: AbortSignal
-  /** Something may be possible at this endpoint now. */
-  look: (work: EndpointWork) => void
+  goOn: (work: EndpointWork) => void
 }>
 
 /** A lane of which something may be sent before its turn. */
-export type LaneAhead = {
+type Lane = {
   /** The delivery whose try is under way, or whose end waits for the disk. */
   head: string
   /** The last that was sent: what comes next is behind it. */
@@ -39,12 +40,23 @@ export type LaneAhead = {
   sentBytes: number
 }
 
+/** Of one endpoint. */
+type State = {
+  /** null: nothing may be sent ahead now. */
+  lane: Lane | null
+  isReading: boolean
+  /** Something may wait in the store behind what is in hand and what was sent ahead. */
+  mayWait: boolean
+}
+
 /**
  * Sends what waits in a lane while its head is still under way, if the other end keeps the order by itself. In the store
  * only the head is in hand: all of this can be thrown away at any time, and comes again in its turn.
  */
 export class Ahead {
   readonly #parts: AheadParts
+  /** Of endpoints whose lane was sent ahead, or could have been. */
+  readonly #states = new WeakMap<EndpointWork, State>()
   #reads = 0
 
   constructor(parts: AheadParts) {
@@ -56,79 +68,130 @@ export class Ahead {
     return this.#reads
   }
 
-  /** A try is about to start. If it was sent ahead, what is behind it stays valid; otherwise it is a new beginning. */
-  begin(work: EndpointWork, { delivery }: Claim): void {
-    if (delivery.lane !== laneOf('endpoint', null) || this.#transportOf(work.endpoint) === null) return
-    const { ahead } = work
-    const first = ahead?.sent[0]
-    if (ahead != null && first !== undefined && isSame(first.delivery, delivery)) {
-      // As a claim it is held anew.
-      this.#shift(ahead, first)
-      this.#parts.memory.free(work, first.event.body)
-      ahead.head = delivery.id
-      return
-    }
-    this.drop(work)
-    work.ahead = { head: delivery.id, tail: delivery.id, sent: [], sentBytes: 0 }
+  /** Sends more if that is possible now. While nothing may be tried, nothing stays ahead. */
+  goOn(work: EndpointWork, allowed: Allowance): void {
+    if (!work.isServing || allowed.kind === 'wait') this.recall(work)
+    else this.fill(work)
   }
 
-  /** Something was put into the store for this endpoint, behind what is there. */
+  /** An attempt is about to start. If it was sent ahead, what is behind it stays valid; otherwise it is a new beginning. */
+  begin(work: EndpointWork, { delivery }: Claim): void {
+    if (delivery.lane !== laneOf('endpoint', null) || this.#transportOf(work.endpoint) === null) return
+    const state = this.#stateOf(work)
+    const { lane } = state
+    const first = lane?.sent[0]
+    if (lane !== null && first !== undefined && isSame(first.delivery, delivery)) {
+      // As a claim it is held anew.
+      shift(lane, first)
+      this.#parts.memory.free(work, first.event.body)
+      lane.head = delivery.id
+      return
+    }
+    this.recall(work)
+    state.lane = { head: delivery.id, tail: delivery.id, sent: [], sentBytes: 0 }
+  }
+
+  /** Something waits in the store for this endpoint, behind what is in hand. */
   noteWaiting(work: EndpointWork): void {
-    work.mayWait = true
-    this.fill(work)
+    if (this.#transportOf(work.endpoint) !== null) this.#stateOf(work).mayWait = true
   }
 
   /** Sends more ahead, if something waits and there is room for it: at the other end, and here. */
   fill(work: EndpointWork): void {
-    const { ahead, endpoint } = work
-    if (ahead === null || work.readingAhead || !work.mayWait || !work.serving) return
+    const state = this.#states.get(work)
+    const lane = state?.lane ?? null
+    if (state === undefined || lane === null || state.isReading || !state.mayWait || !work.isServing) return
     if (!this.#parts.settler.writable || this.#parts.stopping.aborted) return
+    const { endpoint } = work
     const room = this.#transportOf(endpoint)?.roomAhead(endpoint)
     if (room === undefined || room.count < 1 || room.bytes < 1) return
     // A read for every answer would be dear: half of the room has to be free for it.
-    if (ahead.sent.length > 0 && (room.count < ahead.sent.length || room.bytes < ahead.sentBytes)) return
+    if (lane.sent.length > 0 && (room.count < lane.sent.length || room.bytes < lane.sentBytes)) return
     const setAside = this.#parts.memory.claimBytes
     if (!this.#parts.memory.setAside(work, setAside)) return
     // What is put there while the read is under way is noted anew, and not lost under its answer.
-    work.mayWait = false
-    work.readingAhead = true
+    state.mayWait = false
+    state.isReading = true
     this.#reads += 1
     const bytesMax = Math.min(room.bytes, setAside)
-    void this.#read(work, ahead, { limit: Math.min(readMax, room.count), bytesMax }, setAside)
+    void this.#read(work, state, lane, { limit: Math.min(readMax, room.count), bytesMax, setAside })
   }
 
-  /** The answers that came for what is right behind the head, which has ended. */
-  answers({ ahead, endpoint }: EndpointWork): readonly Answer[] {
-    if (ahead === null || ahead.sent.length === 0) return []
-    return this.#transportOf(endpoint)?.answersBehind(endpoint, ahead.head) ?? []
+  /**
+   * What has come back for deliveries behind a head, which were sent before their turn: each has had its attempt. The
+   * first that does not end is the head then, and whatever is behind it comes again in its turn.
+   */
+  endedBehind(
+    work: EndpointWork,
+    head: Ended,
+    decide: (claim: Claim, tried: Tried, startedAt: number) => Ended,
+  ): readonly Ended[] {
+    const lane = this.#laneBehind(work, head)
+    if (lane === null) return []
+    const { clock } = this.#parts
+    const { endpoint } = work
+    const ended: Ended[] = []
+    let isVoid = head.decision.to.status === 'pending'
+    const mayHaveCome = !isVoid && lane.sent.length > 0
+    const answers = (mayHaveCome && this.#transportOf(endpoint)?.answersBehind(endpoint, lane.head)) || []
+    for (const { deliveryId, report, tookMs } of answers) {
+      const first = lane.sent[0]
+      isVoid = report.kind === 'interrupted' || first?.delivery.id !== deliveryId
+      if (isVoid || first === undefined) break
+      shift(lane, first)
+      const claim = inTurn(first)
+      const attempt = { number: claim.delivery.attempts + 1, startedAt: clock.wall() - tookMs, tookMs }
+      const one = decide(claim, triedAs(report, endpoint, attempt, clock.wall()), clock.steady() - tookMs)
+      ended.push(one)
+      isVoid = one.decision.to.status === 'pending'
+      if (isVoid) break
+    }
+    if (isVoid) this.recall(work)
+    return ended
   }
 
-  /** The next that was sent ahead, if it is this one: it is no longer ahead, and its memory is the caller's to free. */
-  take({ ahead }: EndpointWork, deliveryId: string): Upcoming | null {
-    const first = ahead?.sent[0]
-    if (ahead === null || first?.delivery.id !== deliveryId) return null
-    this.#shift(ahead, first)
-    return first
+  /** These have ended. If nobody of the lane is in hand then, or not the one that was expected, what is ahead is void. */
+  settled(work: EndpointWork, chain: readonly Ended[], results: readonly ChangeResult[]): void {
+    const [head] = chain
+    if (head === undefined || this.#laneBehind(work, head) === null) return
+    const last = results.at(-1)
+    const goesOn = last?.kind === 'applied' && last.next !== null
+    if (!goesOn || results.some(({ kind }) => kind === 'stale')) this.recall(work)
   }
 
   /** What is ahead is void: it comes again in its turn. */
-  drop(work: EndpointWork): void {
-    const { ahead, endpoint } = work
-    if (ahead === null) return
-    work.ahead = null
-    if (ahead.sent.length === 0) return
-    for (const { event } of ahead.sent) this.#parts.memory.free(work, event.body)
-    work.mayWait = true
-    this.#parts.transport.aheadOf(endpoint)?.recall(endpoint)
+  recall(work: EndpointWork): void {
+    const state = this.#states.get(work)
+    if (state === undefined || state.lane === null) return
+    const { sent } = state.lane
+    state.lane = null
+    if (sent.length === 0) return
+    for (const { event } of sent) this.#parts.memory.free(work, event.body)
+    state.mayWait = true
+    this.#parts.transport.aheadOf(work.endpoint)?.recall(work.endpoint)
+  }
+
+  #stateOf(work: EndpointWork): State {
+    const known = this.#states.get(work)
+    if (known !== undefined) return known
+    const state: State = { lane: null, isReading: false, mayWait: false }
+    this.#states.set(work, state)
+    return state
+  }
+
+  /** The lane, if this delivery is its head. */
+  #laneBehind(work: EndpointWork, { claim }: Ended): Lane | null {
+    const lane = this.#states.get(work)?.lane ?? null
+    return lane?.head === claim.delivery.id ? lane : null
   }
 
   async #read(
     work: EndpointWork,
-    lane: LaneAhead,
-    { limit, bytesMax }: Readonly<{ limit: number; bytesMax: number }>,
-    setAside: number,
+    state: State,
+    lane: Lane,
+    { limit, bytesMax, setAside }: Readonly<{ limit: number; bytesMax: number; setAside: number }>,
   ): Promise<void> {
-    const { store, memory, log, look } = this.#parts
+    const { store, memory, log, goOn } = this.#parts
     const { id: endpointId } = work.endpoint
     const after = lane.tail
     let found: readonly Upcoming[] = []
@@ -141,19 +204,22 @@ export class Ahead {
     }
     memory.release(setAside)
     this.#reads -= 1
-    if (failed || work.ahead !== lane || lane.tail !== after) work.mayWait = true
-    else if (this.#send(work, lane, found)) work.mayWait ||= isFull(found, limit, bytesMax)
-    work.readingAhead = false
-    if (failed) setTimeout(() => look(work), rereadAfterMs).unref()
-    else look(work)
+    if (failed || state.lane !== lane || lane.tail !== after) state.mayWait = true
+    else {
+      const sent = this.#send(work, lane, found)
+      if (sent > 0) state.mayWait ||= sent < found.length || isFull(found, limit, bytesMax)
+    }
+    state.isReading = false
+    if (failed) setTimeout(() => goOn(work), rereadAfterMs).unref()
+    else goOn(work)
   }
 
-  /** As much of it as there is room for; answers whether that was anything. */
-  #send(work: EndpointWork, lane: LaneAhead, found: readonly Upcoming[]): boolean {
+  /** As much of it as there is room for; answers how many. */
+  #send(work: EndpointWork, lane: Lane, found: readonly Upcoming[]): number {
     const { clock, memory } = this.#parts
     const { endpoint } = work
     const transport = this.#transportOf(endpoint)
-    if (transport === null) return false
+    if (transport === null) return 0
     let { count, bytes } = transport.roomAhead(endpoint)
     const parcels = []
     for (const { delivery, event } of found) {
@@ -170,20 +236,26 @@ export class Ahead {
       lane.sentBytes += upcoming.event.body.length
       lane.tail = upcoming.delivery.id
     }
-    if (sent > 0 && sent < found.length) work.mayWait = true
-    return sent > 0
+    return sent
   }
 
-  #shift(lane: LaneAhead, first: Upcoming): void {
-    lane.sent.shift()
-    lane.sentBytes -= first.event.body.length
-  }
-
-  /** A rate limit and a breaker count tries as they begin: they need every delivery in its turn. */
+  /** A rate limit and a breaker count attempts as they begin: they need every delivery in its turn. */
   #transportOf(endpoint: Endpoint): AheadTransport | null {
     if (endpoint.ordering !== 'endpoint' || endpoint.rateLimit !== null || endpoint.breaker !== null) return null
     return this.#parts.transport.aheadOf(endpoint)
   }
+}
+
+/** The first that was sent is no longer ahead. */
+function shift(lane: Lane, first: Upcoming): void {
+  lane.sent.shift()
+  lane.sentBytes -= first.event.body.length
+}
+
+/** One that was sent before its turn, when its turn has come; nobody else can have it in hand. */
+function inTurn({ delivery, event }: Upcoming): Claim {
+  const { dueAt: _, ...facts } = delivery
+  return { delivery: { ...facts, status: 'processing', leaseEndsAt: 0 }, event, interruptions: 0 }
 }
 
 /** Replayed meanwhile, it has another life. */

@@ -15,8 +15,7 @@ export type ClaimerParts = Readonly<{
   log: Logger
   memory: Memory
   stopping: AbortSignal
-  /** Something may be possible at this endpoint now. */
-  look: (work: EndpointWork) => void
+  goOn: (work: EndpointWork) => void
 }>
 
 type Room = Readonly<{ limit: number; setAside: number; bytesMax: number }>
@@ -36,22 +35,20 @@ export class Claimer {
   }
 
   claim(work: EndpointWork, room: number, take: (claims: readonly Claim[]) => void): void {
-    if (work.claiming) return
-    const { memory, log, look } = this.#parts
+    if (work.isClaiming) return
+    const { memory, log, goOn } = this.#parts
     const wanted = this.#roomFor(work, room)
     if (!memory.setAside(work, wanted.setAside)) {
       // Who holds nothing has a turn. Any other looks again when one of its own has ended.
-      if (work.inHand === 0) memory.whenRoom(work, wanted.setAside, () => look(work))
+      if (work.inHand === 0) memory.whenRoom(work, wanted.setAside, () => goOn(work))
       return
     }
-    work.claiming = true
-    // What becomes due while the claim is under way is noted anew, and not lost under its answer.
     const before = work.nextDueAt
-    work.nextDueAt = null
+    work.beginClaim()
     this.#run(work, wanted, take).catch((err) => {
       log.warn({ err, endpointId: work.endpoint.id }, 'claim.failed')
       if (before !== null) work.noteDue(before)
-      setTimeout(() => look(work), retryAfterMs).unref()
+      setTimeout(() => goOn(work), retryAfterMs).unref()
     })
   }
 
@@ -106,11 +103,10 @@ export class Claimer {
 
   #hold(work: EndpointWork, claims: readonly Claim[]): void {
     for (const { event } of claims) this.#parts.memory.force(work, event.body)
-    work.mayWait ||= claims.length > 0
   }
 
   async #run(work: EndpointWork, room: Room, take: (claims: readonly Claim[]) => void): Promise<void> {
-    const { store, clock, memory, look } = this.#parts
+    const { store, clock, memory, goOn } = this.#parts
     const { limit, bytesMax, setAside } = room
     const now = clock.steady()
     const from = { endpointId: work.endpoint.id }
@@ -118,17 +114,16 @@ export class Claimer {
     try {
       const aloneFrom = work.endpoint.kind === 'handler' ? suspectFrom : null
       const request = { from, now, leaseEndsAt: now + leaseMs, limit, bytesMax, aloneFrom }
-      const { claims, nextDueAt, tooLarge } = await store.claim(request)
-      this.#hold(work, claims)
-      work.nextBytes = tooLarge
-      if (nextDueAt !== null) work.noteDue(nextDueAt)
-      take(claims)
+      const answer = await store.claim(request)
+      this.#hold(work, answer.claims)
+      work.noteClaimed(answer)
+      take(answer.claims)
     } finally {
       this.#underway -= 1
       memory.release(setAside)
-      work.claiming = false
+      work.endClaim()
     }
-    look(work)
+    goOn(work)
   }
 
   /** What one claim may bring. A body that is known to be too large for that is claimed alone. */

@@ -1,7 +1,8 @@
-import { type Breaker, closedBreaker } from '../core/circuit-breaker.ts'
+import type { Breaker } from '../core/circuit-breaker.ts'
+import type { Condition } from '../core/condition.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Logger } from '../log.ts'
-import type { Condition, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 
 const retryEveryMs = 1_000
 
@@ -58,10 +59,6 @@ export class Conditions {
     }
     this.#writing = null
   }
-}
-
-export function freshCondition(endpointId: string): Condition {
-  return { endpointId, breaker: closedBreaker, heldUntil: null, failingSince: null, lastError: null, lastErrorAt: null }
 }
 
 /** A closed breaker's counters are not worth a write: after a restart it counts anew. */

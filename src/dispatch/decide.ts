@@ -1,114 +1,127 @@
-import { recorded, revived } from '../core/circuit-breaker.ts'
-import { areApart, type Clock, type Reckoning } from '../core/clock.ts'
+import type { Attempt } from '../core/attempt.ts'
+import { probeStarted, reset } from '../core/circuit-breaker.ts'
+import { Ages, type Clock } from '../core/clock.ts'
+import { type Condition, conditionAfter, isFailingTooLong } from '../core/condition.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
-import type { Endpoint } from '../core/endpoint.ts'
+import { formatDuration } from '../core/duration.ts'
 import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
-import type { Outcome } from '../core/outcome.ts'
-import type { Condition } from '../store/store.ts'
+import type { Logger } from '../log.ts'
+import type { Notices } from '../notices.ts'
 import type { Tried } from './attempt.ts'
-import type { EndpointWork } from './endpoint-work.ts'
+import type { Catalogue } from './catalogue.ts'
+import type { Conditions } from './conditions.ts'
+import type { EndpointWork, Underway } from './endpoint-work.ts'
 
-/** What becomes of a delivery after a try. */
-export function deliveryAfter(
-  delivery: Processing,
-  { report, outcome }: Tried,
-  context: {
-    endpoint: Endpoint
-    removed: boolean
-    probe: boolean
-    random: number
-    now: number
-    ages: Reckoning | null
-  },
-): Pending | Settled {
-  const { endpoint, removed, probe, random, now, ages } = context
-  if (report.kind === 'interrupted') return released(delivery, now)
-  const to = afterAttempt(delivery, outcome, { policy: endpoint.retry, random, now, ages, probe })
-  return to.status === 'pending' && removed ? givenUp(to, 'endpoint_deleted', now) : to
-}
+export type DecisionParts = Readonly<{
+  catalogue: Catalogue
+  clock: Clock
+  random: () => number
+  log: Logger
+  notices: Notices
+  conditions: Conditions
+}>
 
-/** The endpoint's condition after a try: its breaker, the hold that a Retry-After asks for, and how it fails. */
-export function conditionAfter(
-  condition: Condition,
-  { outcome, attempt }: Tried,
-  context: { endpoint: Endpoint; startedAt: number; probe: boolean; now: number },
-): Condition {
-  const { endpoint, startedAt, probe, now } = context
-  const breaker =
-    endpoint.breaker === null
-      ? condition.breaker
-      : recorded(
-          condition.breaker,
-          { outcome, statusCode: attempt.statusCode, startedAt, probe },
-          endpoint.breaker,
-          now,
-        )
-  const asked = holdAsked(outcome, endpoint)
-  const heldUntil = asked === null ? stillHeldUntil(condition, now) : Math.max(condition.heldUntil ?? 0, now + asked)
-  const failing = failingAfter(condition, outcome, now)
-  const isSame = failing === condition && heldUntil === condition.heldUntil
-  return isSame && breaker === condition.breaker ? condition : { ...failing, breaker, heldUntil }
-}
+/** What is to be written of an attempt. */
+export type Decision = Readonly<{
+  to: Pending | Settled
+  attempt: Attempt | null
+  /** Why the endpoint is to be disabled once that is on disk; null: it is not. */
+  whyDisabled: string | null
+}>
 
-/** A clock that was wrong at the start must not make an old failing of a new one: it has to be seen for a while. */
-const failingSeenMsMin = 10 * 60_000
+/** What an attempt means for its delivery, and for all of its endpoint. */
+export class Decisions {
+  readonly #parts: DecisionParts
+  readonly #ages: Ages
 
-/** With nothing but failures for as long as its settings allow. */
-export function isFailingTooLong({ endpoint, condition, failuresSeenFrom }: EndpointWork, clock: Clock): boolean {
-  if (endpoint.kind !== 'http' || endpoint.disableAfterMs === null) return false
-  if (condition.failingSince === null || failuresSeenFrom === null) return false
-  const now = clock.steady()
-  // Since the clock was set, only what was seen here counts: the steady clock has measured it.
-  if (areApart(clock)) return now - failuresSeenFrom >= endpoint.disableAfterMs
-  const seenMsMin = Math.min(endpoint.disableAfterMs, failingSeenMsMin)
-  return now - condition.failingSince >= endpoint.disableAfterMs && now - failuresSeenFrom >= seenMsMin
-}
-
-/** Since when it fails, and how it failed last: the same condition if nothing of that has changed. */
-function failingAfter(condition: Condition, outcome: Outcome, now: number): Condition {
-  switch (outcome.kind) {
-    case 'delivered':
-      return condition.failingSince === null ? condition : { ...condition, failingSince: null }
-    case 'permanent':
-    case 'retryable':
-    case 'unavailable':
-      return {
-        ...condition,
-        failingSince: condition.failingSince ?? now,
-        lastError: outcome.error,
-        lastErrorAt: now,
-      }
-    case 'ours':
-      return condition
+  constructor(parts: DecisionParts) {
+    this.#parts = parts
+    this.#ages = new Ages(parts.clock)
   }
-}
 
-function stillHeldUntil({ heldUntil }: Condition, now: number): number | null {
-  return heldUntil !== null && heldUntil > now ? heldUntil : null
-}
-
-/**
- * How long the whole endpoint is asked to be left alone. A handler that wants to see one event later says nothing about
- * the others; one that says `unavailable` does.
- */
-function holdAsked(outcome: Outcome, { kind }: Endpoint): number | null {
-  switch (outcome.kind) {
-    case 'unavailable':
-      return outcome.retryAfterMs
-    case 'retryable':
-      return kind === 'handler' ? null : outcome.retryAfterMs
-    case 'delivered':
-    case 'permanent':
-    case 'ours':
-      return null
+  /** Decides on one attempt; the endpoint's condition is changed by it. */
+  decide(
+    work: EndpointWork,
+    delivery: Processing,
+    tried: Tried,
+    { startedAt, probe }: Pick<Underway, 'startedAt' | 'probe'>,
+  ): Decision {
+    const { outcome, attempt } = tried
+    const now = this.#parts.clock.steady()
+    const seen = { outcome, statusCode: attempt.statusCode, startedAt, probe }
+    this.#setCondition(work, conditionAfter(work.condition, seen, work.endpoint, now))
+    const to = this.#deliveryAfter(work, delivery, tried, probe)
+    const whyDisabled = this.#whyDisable(work, tried)
+    // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
+    if (whyDisabled !== null) work.stand({ leaving: true })
+    return { to, attempt: outcome.kind === 'ours' ? null : attempt, whyDisabled }
   }
-}
 
-/** The condition as it is taken up after a restart; times from a clock that ran ahead are pulled back. */
-export function revive(condition: Condition, endpoint: Endpoint, now: number, holdMsMax: number): Condition {
-  const breaker = endpoint.breaker === null ? condition.breaker : revived(condition.breaker, endpoint.breaker, now)
-  const heldUntil = condition.heldUntil === null ? null : Math.min(condition.heldUntil, now + holdMsMax)
-  const failingSince = condition.failingSince === null ? null : Math.min(condition.failingSince, now)
-  const lastErrorAt = condition.lastErrorAt === null ? null : Math.min(condition.lastErrorAt, now)
-  return { ...condition, breaker, heldUntil, failingSince, lastErrorAt }
+  probeStarted(work: EndpointWork): void {
+    const breaker = probeStarted(work.condition.breaker, this.#parts.clock.steady())
+    this.#setCondition(work, { ...work.condition, breaker })
+  }
+
+  /** A person says that the endpoint is well again. */
+  resetBreaker(work: EndpointWork): void {
+    this.#setCondition(work, { ...work.condition, breaker: reset(work.condition.breaker), heldUntil: null })
+  }
+
+  async disable(work: EndpointWork, statusReason: string): Promise<void> {
+    const { catalogue, clock, log } = this.#parts
+    const { id } = work.endpoint
+    log.warn({ endpointId: id, statusReason }, 'endpoint.disabled')
+    try {
+      await catalogue.update(id, (endpoint) => ({
+        ...endpoint,
+        status: 'disabled',
+        statusReason,
+        updatedAt: clock.wall(),
+      }))
+    } catch (err) {
+      log.error({ err, endpointId: id }, 'endpoint.not_disabled')
+    }
+    work.stand({ leaving: false })
+  }
+
+  #deliveryAfter(
+    { endpoint, isRemoved }: EndpointWork,
+    delivery: Processing,
+    { report, outcome }: Tried,
+    probe: boolean,
+  ): Pending | Settled {
+    const { clock, random } = this.#parts
+    const now = clock.steady()
+    if (report.kind === 'interrupted') return released(delivery, now)
+    const rules = { policy: endpoint.retry, random: random(), now, ages: this.#ages.look(), probe }
+    const to = afterAttempt(delivery, outcome, rules)
+    return to.status === 'pending' && isRemoved ? givenUp(to, 'endpoint_deleted', now) : to
+  }
+
+  /** 410: the receiver says that it is gone for good. And who fails for days is not going to come back by itself. */
+  #whyDisable(work: EndpointWork, { outcome }: Tried): string | null {
+    const { clock } = this.#parts
+    const { endpoint, isLeaving } = work
+    if (isLeaving && outcome.kind !== 'delivered') return null
+    work.noteOutcome(outcome.kind, clock.steady())
+    if (outcome.kind === 'delivered' || outcome.kind === 'ours') return null
+    // What answers behind a hub is not the endpoint: the next may go elsewhere.
+    if (endpoint.kind !== 'http') return null
+    if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
+    if (!isFailingTooLong(endpoint, work.condition, work.failuresSeenFrom, clock)) return null
+    return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`
+  }
+
+  #setCondition(work: EndpointWork, condition: Condition): void {
+    if (condition === work.condition) return
+    const before = work.condition
+    work.condition = condition
+    if (before.breaker.state !== condition.breaker.state) {
+      const { log, notices } = this.#parts
+      const changed = { endpointId: work.endpoint.id, from: before.breaker.state, to: condition.breaker.state }
+      log.warn(changed, 'breaker.changed')
+      notices.publish({ kind: 'breaker.changed', tenant: work.endpoint.tenant, ...changed })
+    }
+    if (!work.isRemoved) this.#parts.conditions.note(before, condition)
+  }
 }

@@ -1,18 +1,18 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Clock } from '../core/clock.ts'
+import { type Condition, freshCondition, revivedCondition } from '../core/condition.ts'
 import type { DeliveryFilter } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
-import type { Claim, Condition, Store } from '../store/store.ts'
+import type { Claim, Store } from '../store/store.ts'
 import { tryOut } from './attempt.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import { type CancelledMany, type CancelMany, cancelMatching } from './cancel-matching.ts'
 import type { Catalogue } from './catalogue.ts'
-import { Conditions, freshCondition } from './conditions.ts'
-import { revive } from './decide.ts'
+import { Conditions } from './conditions.ts'
 import { Drain } from './drain.ts'
 import { EndpointWork } from './endpoint-work.ts'
 import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
@@ -76,18 +76,23 @@ export class Dispatcher {
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions(store, log)
     this.settling = new Settler(store, log, {
-      onRecovered: () => this.#loop.lookAtAll(this.#works.values()),
+      onRecovered: () => this.#loop.goOnAll(this.#works.values()),
       onIdle: () => this.#drain.check(),
     })
     const stopping = this.#stopping.signal
     this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
     this.#loop = new Loop({
-      ...{ ...parts, settler: this.settling, memory: this.#memory, conditions: this.#conditions },
-      ...{ stuckLanes: new StuckLanes(parts), orphans: this.#orphans, stopping },
+      ...parts,
+      settler: this.settling,
+      memory: this.#memory,
+      conditions: this.#conditions,
+      stuckLanes: new StuckLanes(parts),
+      orphans: this.#orphans,
+      stopping,
       onEnded: () => this.#drain.check(),
     })
     this.#leases = new LeaseKeeper(store, clock, log, () => this.#works.values())
-    this.#drain = new Drain(() => this.#loop.idle && this.settling.idle && this.#expected === 0)
+    this.#drain = new Drain(() => this.#loop.isIdle && this.settling.idle && this.#expected === 0)
   }
 
   async start(): Promise<void> {
@@ -97,7 +102,10 @@ export class Dispatcher {
     const endpoints = catalogue.list()
     for (const endpoint of endpoints) {
       const condition = conditions.get(endpoint.id) ?? freshCondition(endpoint.id)
-      this.#works.set(endpoint.id, new EndpointWork(endpoint, revive(condition, endpoint, now, retryAfterMsMax), now))
+      this.#works.set(
+        endpoint.id,
+        new EndpointWork(endpoint, revivedCondition(condition, endpoint, now, retryAfterMsMax), now),
+      )
       this.#put(endpoint)
     }
     await pullBackAll(store, endpoints, now)
@@ -106,7 +114,10 @@ export class Dispatcher {
       else this.#remove(change.endpoint.id)
     })
     transport.onServing((endpointId) => this.#onServing(this.#works.get(endpointId)))
-    transport.onRoom((endpointId) => this.#loop.fillAhead(this.#works.get(endpointId)))
+    transport.onRoom((endpointId) => {
+      const work = this.#works.get(endpointId)
+      if (work !== undefined) this.#loop.ahead.fill(work)
+    })
     await this.#readBacklog()
     this.#leases.start()
     const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
@@ -123,7 +134,7 @@ export class Dispatcher {
     this.#stopping.abort()
     if (this.#resync !== null) clearInterval(this.#resync)
     this.#loop.close()
-    for (const work of this.#works.values()) this.#loop.standDown(work)
+    for (const work of this.#works.values()) this.#loop.handBack(work)
     await this.#drain.wait(graceMs, () => this.#loop.interrupt())
     this.settling.abandon()
     this.#leases.stop()
@@ -136,19 +147,19 @@ export class Dispatcher {
     const work = this.#works.get(endpoint.id)
     const now = this.#parts.clock.steady()
     if (work === undefined || this.#stopping.signal.aborted || !this.settling.writable) return null
-    if (!work.serving || work.hasBacklog(now) || work.inHand >= work.window || this.#loop.holds(work)) return null
+    if (!work.isServing || work.hasBacklog(now) || work.inHand >= work.window || this.#loop.holds(work)) return null
     if (work.allowance(now).kind !== 'open_to' || !this.#memory.take(work, body)) return null
-    work.reserved += 1
+    work.reserve()
     this.#expected += 1
     return now + leaseMs
   }
 
-  giveBack(endpoint: Endpoint, body: Uint8Array): void {
-    this.#fulfil(endpoint.id, body)
+  unreserve(endpoint: Endpoint, body: Uint8Array): void {
+    this.#endReservation(endpoint.id, body)
     const work = this.#works.get(endpoint.id)
-    if (work !== undefined) this.#loop.noteWaiting(work)
+    if (work !== undefined) this.#noteBehind(work)
     // Its claim may have stood back for the memory that was promised here.
-    if (work?.nextDueAt != null) this.#loop.look(work)
+    if (work?.nextDueAt != null) this.#loop.goOn(work)
     this.#drain.check()
   }
 
@@ -157,15 +168,15 @@ export class Dispatcher {
       const { endpointId } = claim.delivery
       const work = this.#works.get(endpointId)
       if (work === undefined) {
-        this.#fulfil(endpointId, claim.event.body)
+        this.#endReservation(endpointId, claim.event.body)
         this.#orphans.endClaimed(claim)
         continue
       }
-      work.reserved -= 1
+      work.unreserve()
       this.#expected -= 1
-      this.#loop.accept(work, claim)
+      this.#loop.takeFresh(work, claim)
     }
-    this.#loop.run()
+    this.#loop.giveSlots()
   }
 
   noteWaiting(endpoint: Endpoint, dueAt: number): void {
@@ -173,8 +184,8 @@ export class Dispatcher {
     if (work === undefined) return
     const known = work.nextDueAt !== null && work.nextDueAt <= dueAt
     work.noteDue(dueAt)
-    this.#loop.noteWaiting(work)
-    if (!known) this.#loop.look(work)
+    this.#noteBehind(work)
+    if (!known) this.#loop.goOn(work)
   }
 
   // ── What people ask ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -185,7 +196,7 @@ export class Dispatcher {
 
   /** Whether there is somebody who could take this endpoint's deliveries. */
   isServed(endpointId: string): boolean {
-    return this.#works.get(endpointId)?.served ?? false
+    return this.#works.get(endpointId)?.isServed ?? false
   }
 
   load(): Readonly<{ inFlight: number; queued: number; bytes: number }> {
@@ -203,8 +214,8 @@ export class Dispatcher {
   set paused(paused: boolean) {
     this.#paused = paused
     this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
-    for (const work of this.#works.values()) work.halted = paused
-    this.#loop.lookAtAll(this.#works.values())
+    for (const work of this.#works.values()) work.stand({ halted: paused })
+    this.#loop.goOnAll(this.#works.values())
   }
 
   /** Takes a token of the endpoint's rate limit for a try-out; how long until there is one, if there is none now. */
@@ -222,7 +233,10 @@ export class Dispatcher {
     const { store, clock } = this.#parts
     return retryDelivery(store, clock, deliveryId, {
       known: (endpointId) => this.#works.has(endpointId),
-      hurry: async (endpointId) => this.#loop.hurry(this.#works.get(endpointId), deliveryId),
+      hurry: async (endpointId) => {
+        const work = this.#works.get(endpointId)
+        if (work !== undefined) await this.#loop.hurry(work, deliveryId)
+      },
     })
   }
 
@@ -230,17 +244,13 @@ export class Dispatcher {
   cancel(deliveryId: string): Promise<CancelAnswer> {
     return cancelDelivery(this.#parts, deliveryId, (record) => {
       reportUntried(this.#parts, record.delivery, record)
-      this.#loop.dropAhead(this.#works.get(record.delivery.endpointId))
-      this.lookAt([record.delivery.endpointId])
+      this.#laneChanged([record.delivery.endpointId])
     })
   }
 
   /** The same for all that wait and match. */
   cancelMatching(filter: DeliveryFilter, request: CancelMany): Promise<CancelledMany> {
-    const onCancelled = (endpointIds: readonly string[]): void => {
-      for (const id of endpointIds) this.#loop.dropAhead(this.#works.get(id))
-      this.lookAt(endpointIds)
-    }
+    const onCancelled = (endpointIds: readonly string[]): void => this.#laneChanged(endpointIds)
     return cancelMatching({ ...this.#parts, onCancelled }, filter, request)
   }
 
@@ -259,7 +269,7 @@ export class Dispatcher {
       const work = this.#works.get(id)
       if (work === undefined) continue
       work.noteDue(now)
-      this.#loop.look(work)
+      this.#loop.goOn(work)
     }
   }
 
@@ -269,10 +279,25 @@ export class Dispatcher {
     return endpointIds.some((id) => this.#works.get(id)?.isCrowded(now) === true)
   }
 
-  #fulfil(endpointId: string, body: Uint8Array): void {
+  /** Lanes may have a new head: what was sent ahead behind the old one is void. */
+  #laneChanged(endpointIds: readonly string[]): void {
+    for (const id of endpointIds) {
+      const work = this.#works.get(id)
+      if (work !== undefined) this.#loop.ahead.recall(work)
+    }
+    this.lookAt(endpointIds)
+  }
+
+  /** Something waits behind what is in hand: it may be sent ahead. */
+  #noteBehind(work: EndpointWork): void {
+    this.#loop.ahead.noteWaiting(work)
+    this.#loop.ahead.fill(work)
+  }
+
+  #endReservation(endpointId: string, body: Uint8Array): void {
     this.#expected -= 1
     const work = this.#works.get(endpointId)
-    if (work !== undefined) work.reserved -= 1
+    work?.unreserve()
     this.#memory.free(work ?? { heldBytes: 0 }, body)
   }
 
@@ -282,34 +307,33 @@ export class Dispatcher {
       const work = this.#works.get(endpointId)
       work?.noteDue(nextDueAt)
       if (work === undefined) this.#orphans.endPending(endpointId)
-      else this.#loop.look(work)
+      else this.#loop.goOn(work)
     }
   }
 
   #onServing(work: EndpointWork | undefined): void {
     if (work === undefined) return
     this.#put(work.endpoint)
-    this.#loop.mendLostLinks(work)
+    this.#loop.lostLinks.mend(work)
   }
 
   #put(endpoint: Endpoint): void {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
-    this.#loop.dropAhead(work)
+    this.#loop.ahead.recall(work)
     const before = work.condition
-    work.halted = this.#paused
     work.adopt(endpoint)
-    work.served = this.#parts.transport.serves(endpoint)
+    work.stand({ halted: this.#paused, served: this.#parts.transport.serves(endpoint) })
     this.#conditions.note(before, work.condition)
     this.#works.set(endpoint.id, work)
-    this.#loop.look(work)
+    this.#loop.goOn(work)
   }
 
   #remove(id: string): void {
     const work = this.#works.get(id)
     if (work !== undefined) {
-      work.removed = true
-      this.#loop.standDown(work)
+      work.stand({ removed: true })
+      this.#loop.handBack(work)
       this.#works.delete(id)
     }
     this.#orphans.endPending(id)

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import type { Logger } from '../log.ts'
-import type { Claim, LeaseRenewal, Store } from '../store/store.ts'
+import type { LeaseRenewal, Store } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 
 /** Longer than any try may take, so that a try that begins right after a renewal never outlives its lease. */
@@ -37,28 +37,15 @@ export class LeaseKeeper {
   async renew(): Promise<void> {
     const leaseEndsAt = this.#clock.steady() + leaseMs
     const leases: LeaseRenewal[] = []
-    const note = ({ delivery }: Claim): void => {
-      leases.push({ deliveryId: delivery.id, version: delivery.version, leaseEndsAt })
-    }
-    const queues: Claim[][] = []
+    const waiting: EndpointWork[] = []
     for (const work of this.#works()) {
-      if (work.queued > 0) queues.push(work.ready, work.urgent)
-      work.ready.forEach(note)
-      work.urgent.forEach(note)
-      for (const { claim } of work.underway) note(claim)
+      if (work.queued > 0) waiting.push(work)
+      for (const { delivery } of work.claims()) {
+        leases.push({ deliveryId: delivery.id, version: delivery.version, leaseEndsAt })
+      }
     }
     const renewed = new Set(leases.map((lease) => lease.deliveryId))
     for (let i = 0; i < leases.length; i += renewalsMax) await this.#store.renew(leases.slice(i, i + renewalsMax))
-    for (const queue of queues) {
-      queue.forEach((claim, index) => {
-        if (renewed.has(claim.delivery.id)) queue[index] = withLease(claim, leaseEndsAt)
-      })
-    }
+    for (const work of waiting) work.renewLeases(renewed, leaseEndsAt)
   }
-}
-
-/** What came into the queue meanwhile has a lease of its own, which may end later. */
-function withLease(claim: Claim, leaseEndsAt: number): Claim {
-  const { delivery } = claim
-  return { ...claim, delivery: { ...delivery, leaseEndsAt: Math.max(delivery.leaseEndsAt, leaseEndsAt) } }
 }

@@ -1,101 +1,380 @@
-import type { Claim, Store } from '../store/store.ts'
+import { ended, released } from '../core/lifecycle.ts'
+import { nextAction } from '../core/next-action.ts'
+import type { Reason } from '../core/outcome.ts'
+import type { Change, ChangeResult, Claim, Store } from '../store/store.ts'
 import { Ahead } from './ahead.ts'
+import { parcelOf, type Tried, tryOnce } from './attempt.ts'
 import { Claimer } from './claimer.ts'
-import type { EndpointWork } from './endpoint-work.ts'
+import { type DecisionParts, Decisions } from './decide.ts'
+import type { Ended } from './ended.ts'
+import type { EndpointWork, Queue, Underway } from './endpoint-work.ts'
+import { leaseMs } from './lease-keeper.ts'
+import type { Memory } from './memory.ts'
 import type { Orphans } from './orphans.ts'
 import { LostLinks } from './pull-back.ts'
 import { Quarantine, type Suspect } from './quarantine.ts'
-import { Round, type RoundParts } from './round.ts'
-import { type VerdictParts, Verdicts } from './verdicts.ts'
+import { report, reportUntried } from './report.ts'
+import type { Settler } from './settler.ts'
+import { Slots } from './slots.ts'
+import type { StuckLanes } from './stuck-lanes.ts'
+import type { TransportSet } from './transport-set.ts'
 import { Wakeups } from './wakeups.ts'
 
-export type LoopParts = Omit<RoundParts, 'consider' | 'quarantine' | 'verdicts' | 'ahead' | 'lostLinks'> &
-  VerdictParts &
+export type LoopParts = DecisionParts &
   Readonly<{
     store: Store
+    transport: TransportSet
+    memory: Memory
+    settler: Settler
     orphans: Orphans
+    stuckLanes: StuckLanes
+    triesMax: number
     stopping: AbortSignal
-    /** Told when something has ended. */
+    /** Something has ended: perhaps nothing is under way any more. */
     onEnded: () => void
   }>
 
-/** claim → attempt → decide → settle, for every endpoint by itself and fair among them. */
+/**
+ * The way of a delivery: claim → attempt → decide → settle → report, for every endpoint by itself and fair among them.
+ *
+ * Three things hang on it by a hook each, and can be skipped by a reader: what is sent to a hub before its turn
+ * (`ahead`), handlers that may have ended the process (`quarantine`), and waits that end with a new link (`lostLinks`).
+ */
 export class Loop {
+  readonly ahead: Ahead
+  readonly lostLinks: LostLinks
   readonly #parts: LoopParts
-  readonly #round: Round
+  readonly #slots: Slots
   readonly #claimer: Claimer
-  readonly #wakeups: Wakeups<EndpointWork>
+  readonly #decisions: Decisions
   readonly #quarantine: Quarantine
-  readonly #verdicts: Verdicts
-  readonly #ahead: Ahead
-  readonly #lostLinks: LostLinks
+  readonly #wakeups: Wakeups<EndpointWork>
+  /** Attempts under way, of removed endpoints too. */
+  readonly #underway = new Set<Underway>()
 
   constructor(parts: LoopParts) {
+    const goOn = (work: EndpointWork) => this.goOn(work)
     this.#parts = parts
-    this.#quarantine = new Quarantine(
-      (work) => this.look(work),
-      (suspect) => this.#fetch(suspect),
-    )
-    const look = (work: EndpointWork) => this.look(work)
-    this.#verdicts = new Verdicts(parts)
-    this.#ahead = new Ahead({ ...parts, look })
-    this.#lostLinks = new LostLinks({ ...parts, look })
-    this.#round = new Round({
-      ...parts,
-      verdicts: this.#verdicts,
-      ahead: this.#ahead,
-      lostLinks: this.#lostLinks,
-      quarantine: this.#quarantine,
-      consider: (work) => this.#consider(work),
-    })
-    this.#claimer = new Claimer({ ...parts, look })
-    this.#wakeups = new Wakeups(parts.clock.steady, (work) => this.look(work))
+    this.#slots = new Slots(parts.triesMax)
+    this.#claimer = new Claimer({ ...parts, goOn })
+    this.#decisions = new Decisions(parts)
+    this.#quarantine = new Quarantine(goOn, (suspect) => this.#fetch(suspect))
+    this.#wakeups = new Wakeups(parts.clock.steady, goOn)
+    this.ahead = new Ahead({ ...parts, goOn })
+    this.lostLinks = new LostLinks({ ...parts, goOn })
   }
 
-  /** Tries under way, and those whose outcomes wait for the disk. */
+  /** Attempts under way, and whatever waits for the disk. */
   get inFlight(): number {
-    return this.#round.inFlight
+    return this.#slots.taken
   }
 
-  /** Neither a try nor a claim nor a read is under way. */
-  get idle(): boolean {
-    return this.#round.inFlight === 0 && this.#claimer.underway === 0 && this.#ahead.underway === 0
+  /** Neither an attempt nor a claim nor a read is under way. */
+  get isIdle(): boolean {
+    return this.#slots.taken === 0 && this.#claimer.underway === 0 && this.ahead.underway === 0
   }
 
-  /** Something may be possible at this endpoint now. */
-  look(work: EndpointWork): void {
-    this.#consider(work)
-    this.#round.run()
+  // ── What an endpoint does next ──────────────────────────────────────────────────────────────────────────────────
+
+  /** Does whatever is possible at this endpoint now. */
+  goOn(work: EndpointWork): void {
+    this.#act(work)
+    this.giveSlots()
     this.#parts.onEnded()
   }
 
-  lookAtAll(works: Iterable<EndpointWork>): void {
-    for (const work of works) this.#consider(work)
-    this.#round.run()
+  goOnAll(works: Iterable<EndpointWork>): void {
+    for (const work of works) this.#act(work)
+    this.giveSlots()
   }
 
-  /** Takes up what is claimed; `run` starts it. */
-  accept(work: EndpointWork, claim: Claim): void {
-    this.#round.take(work, claim)
-    if (this.#parts.stopping.aborted) this.standDown(work)
-    else this.#consider(work)
+  #act(work: EndpointWork): void {
+    const { clock, settler, stopping } = this.#parts
+    if (stopping.aborted || !settler.writable) return
+    const now = clock.steady()
+    const allowed = work.allowance(now)
+    this.ahead.goOn(work, allowed)
+    for (;;) {
+      const action = nextAction(work.situation(this.#slots.isWaiting(work), allowed), now)
+      switch (action.kind) {
+        case 'hand_back':
+          this.handBack(work, action.which)
+          break
+        case 'start':
+          this.#slots.join(work)
+          break
+        case 'wait':
+          if (!this.#quarantine.holds(work)) this.#wakeups.schedule(work, action.until)
+          return
+        case 'claim':
+          if (!this.#quarantine.holds(work)) this.#claim(work, action.limit)
+          return
+        case 'refuse':
+          if (!this.#quarantine.holds(work)) this.#refuse(work, action.limit)
+          return
+        case 'rest':
+          return
+      }
+    }
   }
 
-  run(): void {
-    this.#round.run()
+  // ── 1. Claim ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #claim(work: EndpointWork, limit: number): void {
+    this.#claimer.claim(work, limit, (claims) => {
+      for (const claim of claims) this.#take(work, claim)
+      if (claims.length > 0) this.ahead.noteWaiting(work)
+    })
+  }
+
+  /** `whenOpen: fail`: what is due while the breaker is open fails at once. */
+  #refuse(work: EndpointWork, limit: number): void {
+    this.#claimer.claim(work, limit, (claims) => {
+      // The probe may have closed the breaker meanwhile.
+      const isOpen = work.allowance(this.#parts.clock.steady()).kind === 'wait'
+      for (const claim of claims) {
+        if (isOpen) this.#end(work, claim, 'breaker_open')
+        else this.#take(work, claim)
+      }
+    })
+  }
+
+  /** Takes up what was claimed at its birth, and is fresh from the intake; `giveSlots` starts it. */
+  takeFresh(work: EndpointWork, claim: Claim): void {
+    this.#take(work, claim)
+    this.#act(work)
   }
 
   /** Takes a named delivery now, whatever backoff, breaker and hold say. */
-  async hurry(work: EndpointWork | undefined, deliveryId: string): Promise<void> {
-    if (work === undefined) return
+  async hurry(work: EndpointWork, deliveryId: string): Promise<void> {
     const { clock, stopping } = this.#parts
     work.noteDue(clock.steady())
-    if (!work.serving || stopping.aborted) return
+    if (!work.isServing || stopping.aborted) return
     // It is on disk as due: nobody who asked for it waits until there is memory for it.
     const hasRoom = this.#claimer.hasRoom
-    const hurried = this.#hurry(work, deliveryId)
+    const hurried = this.#claimNamed(work, deliveryId, { queue: 'urgent', waits: true })
     if (hasRoom) await hurried
   }
+
+  /** Claims a suspect; one that is not to be had any more comes back by itself, or never. */
+  async #fetch({ work, deliveryId }: Suspect): Promise<void> {
+    if (!work.isServing || this.#parts.stopping.aborted) return
+    // All other handlers stand still for it, and hold what they have: it must not wait for their memory.
+    await this.#claimNamed(work, deliveryId, { queue: 'ready', waits: false })
+  }
+
+  async #claimNamed(
+    work: EndpointWork,
+    deliveryId: string,
+    { queue, waits }: Readonly<{ queue: Queue; waits: boolean }>,
+  ): Promise<void> {
+    try {
+      const claims = await this.#claimer.named(work, deliveryId, { waits })
+      for (const claim of claims) this.#take(work, claim, queue)
+      if (claims.length > 0) this.ahead.noteWaiting(work)
+    } catch (err) {
+      // It is due, and on disk as such: the next claim brings it.
+      this.#parts.log.warn({ err, deliveryId }, 'claim.failed')
+    }
+    this.goOn(work)
+  }
+
+  #take(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
+    switch (this.#quarantine.judge(work, claim)) {
+      case 'run':
+        work.enqueue(claim, queue)
+        break
+      case 'run_alone':
+        work.enqueue(claim, 'next')
+        break
+      case 'later':
+        this.#release(work, claim)
+        break
+      case 'crashed':
+        this.#end(work, claim, 'crashed')
+        break
+    }
+    if (this.#parts.stopping.aborted) this.handBack(work)
+  }
+
+  // ── 2. Attempt ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Starts attempts as long as there are slots. */
+  giveSlots(): void {
+    const { settler, stopping } = this.#parts
+    const mayStart = (work: EndpointWork): boolean =>
+      !stopping.aborted && settler.writable && !this.#quarantine.bars(work)
+    this.#slots.give(mayStart, (work) => this.#startOne(work))
+  }
+
+  /** Answers whether the endpoint wants another turn. */
+  #startOne(work: EndpointWork): boolean {
+    const now = this.#parts.clock.steady()
+    const claim = work.startable(now)
+    if (claim === null) return false
+    if (claim.delivery.leaseEndsAt < now + work.endpoint.timeoutMs) {
+      // The lease could end before the attempt does, and then another might begin: back to the store, for a new one.
+      work.dequeue(claim)
+      this.#release(work, claim)
+      return work.queued > 0
+    }
+    const tokenAt = work.takeToken(now)
+    if (tokenAt !== null) {
+      this.#pace(work, tokenAt, now)
+      return false
+    }
+    work.dequeue(claim)
+    this.#start(work, claim, now)
+    return work.queued > 0
+  }
+
+  #pace(work: EndpointWork, until: number, now: number): void {
+    work.pace(until)
+    setTimeout(() => {
+      work.endPace(until)
+      this.goOn(work)
+    }, until - now).unref()
+  }
+
+  #start(work: EndpointWork, claim: Claim, now: number): void {
+    const underway = work.begin(claim, now)
+    this.#underway.add(underway)
+    this.#slots.take()
+    if (underway.probe) this.#decisions.probeStarted(work)
+    this.#quarantine.started(work)
+    this.ahead.begin(work, claim)
+    this.#deliver(work, underway).catch((err) => {
+      this.#parts.log.error({ err, deliveryId: claim.delivery.id }, 'delivery.defect')
+    })
+    this.ahead.fill(work)
+  }
+
+  /** The way of one delivery, from its slot to its report. */
+  async #deliver(work: EndpointWork, underway: Underway): Promise<void> {
+    const { claim, abort } = underway
+    const parcel = parcelOf(work.endpoint, claim.delivery, claim.event)
+    const tried = await tryOnce(this.#parts, parcel, abort.signal)
+    this.#underway.delete(underway)
+    const isDelivered = tried.outcome.kind === 'delivered'
+    if (isDelivered) work.noteAnswered()
+    const chain = this.#decide(work, underway, tried)
+    const settled = this.#parts.settler.settle(this.#changes(work, chain))
+    if (isDelivered) this.#goOnQueued(work)
+    const results = await settled
+    work.end(underway, isDelivered)
+    this.#slots.free()
+    this.#quarantine.ended(work, claim)
+    this.ahead.settled(work, chain, results)
+    for (const [index, one] of chain.entries()) this.#report(work, one, results[index] ?? { kind: 'stale' })
+    this.goOn(work)
+  }
+
+  /** It has its slot back: whoever waits in memory need not wait for the disk. */
+  #goOnQueued(work: EndpointWork): void {
+    if (work.queued === 0) return
+    this.#slots.join(work)
+    this.giveSlots()
+  }
+
+  // ── 3. Decide ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** What has ended: this attempt, and behind it what had been sent ahead and came back before its turn. */
+  #decide(work: EndpointWork, underway: Underway, tried: Tried): readonly Ended[] {
+    const head = this.#decided(work, underway.claim, tried, underway)
+    const behind = this.ahead.endedBehind(work, head, (claim, triedAhead, startedAt) =>
+      this.#decided(work, claim, triedAhead, { startedAt, probe: false }),
+    )
+    return behind.length === 0 ? [head] : [head, ...behind]
+  }
+
+  #decided(work: EndpointWork, claim: Claim, tried: Tried, how: Pick<Underway, 'startedAt' | 'probe'>): Ended {
+    const decision = this.#decisions.decide(work, claim.delivery, tried, how)
+    return { claim, tried, decision, now: this.#parts.clock.steady() }
+  }
+
+  // ── 4. Settle ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #changes(work: EndpointWork, chain: readonly Ended[]): readonly Change[] {
+    const wantsNext = chain[0]?.claim.delivery.lane != null && this.#wantsNext(work)
+    const claimNext = wantsNext ? this.#parts.clock.steady() + leaseMs : null
+    return chain.map(({ decision: { to, attempt }, tried }, index) => ({
+      to,
+      attempt,
+      claimNext,
+      ran: tried.report.kind !== 'interrupted',
+      follows: index > 0,
+    }))
+  }
+
+  /** Whether the next of a lane is wanted at once. */
+  #wantsNext(work: EndpointWork): boolean {
+    const { clock, memory, stopping } = this.#parts
+    if (stopping.aborted || !work.isServing || memory.isTight || this.#quarantine.holds(work)) return false
+    return work.allowance(clock.steady()).kind === 'open_to'
+  }
+
+  // ── 5. Report ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #report(work: EndpointWork, { claim, tried, decision, now }: Ended, result: ChangeResult): void {
+    const { memory, stuckLanes } = this.#parts
+    const { to, whyDisabled } = decision
+    memory.free(work, claim.event.body)
+    report(this.#parts, work.endpoint, claim, tried, { to, result })
+    if (result.kind === 'applied') {
+      stuckLanes.note(work.endpoint, claim.delivery, to, now)
+      if (to.status === 'pending') this.lostLinks.noteFailure(work, to.lastError)
+    }
+    if (whyDisabled !== null) this.#decisions.disable(work, whyDisabled).then(() => this.goOn(work))
+    this.#afterSettled(work, to, result)
+  }
+
+  /** What the end of one delivery brings for its endpoint: the next of its lane, or something that is due. */
+  #afterSettled(work: EndpointWork, to: Change['to'], result: ChangeResult): void {
+    const { log, memory, clock } = this.#parts
+    if (result.kind === 'stale') log.warn({ deliveryId: to.id }, 'delivery.changed_meanwhile')
+    else if (result.next !== null) {
+      memory.force(work, result.next.event.body)
+      this.ahead.noteWaiting(work)
+      this.#take(work, result.next)
+    } else if (result.released) work.noteDue(clock.steady())
+    if (to.status === 'pending' && to.dueAt !== null) work.noteDue(to.dueAt)
+  }
+
+  // ── Without an attempt ──────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Gives what waits in memory back to the store, untried. What was deleted meanwhile ends. */
+  handBack(work: EndpointWork, which: 'all' | 'ready' = 'all'): void {
+    for (const claim of work.dequeueAll(which)) {
+      if (work.isRemoved) this.#end(work, claim, 'endpoint_deleted')
+      else this.#release(work, claim)
+    }
+    this.ahead.recall(work)
+    if (!work.isRemoved || work.nextDueAt === null) return
+    work.forgetDue()
+    this.#parts.orphans.endPending(work.endpoint.id)
+  }
+
+  #release(work: EndpointWork, claim: Claim): void {
+    void this.#settleUntried(work, claim, released(claim.delivery, this.#parts.clock.steady()))
+  }
+
+  #end(work: EndpointWork, claim: Claim, reason: Reason): void {
+    void this.#settleUntried(work, claim, ended(claim.delivery, reason, this.#parts.clock.steady()))
+  }
+
+  async #settleUntried(work: EndpointWork, claim: Claim, to: Change['to']): Promise<void> {
+    const { memory, settler } = this.#parts
+    memory.free(work, claim.event.body)
+    this.#slots.take()
+    const [result = { kind: 'stale' }] = await settler.settle([{ to, attempt: null, claimNext: null }])
+    this.#slots.free()
+    this.#quarantine.handedBack(claim)
+    if (result.kind === 'applied') reportUntried(this.#parts, to, claim.event)
+    this.#afterSettled(work, to, result)
+    this.goOn(work)
+  }
+
+  // ── From outside ────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Whether nothing fresh may be taken for this endpoint now. */
   holds(work: EndpointWork): boolean {
@@ -104,130 +383,17 @@ export class Loop {
 
   /** Closes the breaker and ends the hold, because a person says so. */
   resetBreaker(work: EndpointWork): void {
-    this.#verdicts.resetBreaker(work)
-    this.look(work)
+    this.#decisions.resetBreaker(work)
+    this.goOn(work)
   }
 
-  /** Something waits behind what is in hand: it may be sent ahead. */
-  noteWaiting(work: EndpointWork): void {
-    this.#ahead.noteWaiting(work)
-  }
-
-  /** There may be more room ahead. */
-  fillAhead(work: EndpointWork | undefined): void {
-    if (work !== undefined) this.#ahead.fill(work)
-  }
-
-  /** The endpoint or its lane has changed: nothing that is ahead of its turn counts any more. */
-  dropAhead(work: EndpointWork | undefined): void {
-    if (work !== undefined) this.#ahead.drop(work)
-  }
-
-  /** What waits because its link was lost is due, now that there is one. */
-  mendLostLinks(work: EndpointWork): void {
-    this.#lostLinks.mend(work)
-  }
-
-  /** The endpoint is not to be served: nothing of it stays in memory. */
-  standDown(work: EndpointWork): void {
-    this.#handBack(work, work.ready)
-    this.#handBack(work, work.urgent)
-    this.#ahead.drop(work)
-    if (!work.removed || work.nextDueAt === null) return
-    work.nextDueAt = null
-    this.#parts.orphans.endPending(work.endpoint.id)
-  }
-
-  /** Nothing new begins. */
+  /** Nothing wakes up any more. */
   close(): void {
     this.#wakeups.stop()
-    this.#round.close()
   }
 
-  /** Ends the tries under way; their deliveries are given back. */
+  /** Aborts the attempts under way; their deliveries are given back. */
   interrupt(): void {
-    this.#round.interrupt()
-  }
-
-  /** Lets the endpoint have a slot, claims what is due, else sleeps until something changes. */
-  #consider(work: EndpointWork): void {
-    if (this.#parts.stopping.aborted || !this.#parts.settler.writable) return
-    if (!work.serving) {
-      this.standDown(work)
-      return
-    }
-    const now = this.#parts.clock.steady()
-    const allowed = work.allowance(now)
-    if (allowed.kind === 'wait') {
-      this.#handBack(work, work.ready)
-      this.#ahead.drop(work)
-    }
-    this.#ahead.fill(work)
-    if (work.queued > 0) this.#round.join(work)
-    if (work.nextDueAt === null || this.#quarantine.holds(work)) return
-    if (allowed.kind !== 'wait') {
-      if (work.nextDueAt > now) this.#wakeups.schedule(work, work.nextDueAt)
-      else this.#refill(work, allowed.kind === 'probe' ? 1 : work.window - work.inHand)
-    } else if (work.endpoint.breaker?.whenOpen === 'fail' && work.breaker.state !== 'closed') this.#refuse(work, now)
-    else if (allowed.until !== null) this.#wakeups.schedule(work, Math.max(allowed.until, work.nextDueAt))
-  }
-
-  #refill(work: EndpointWork, room: number): void {
-    const wanted = work.inHand === 0 || room >= work.window / 2
-    if (!wanted || room <= 0) return
-    this.#claimer.claim(work, room, (claims) => {
-      for (const claim of claims) this.accept(work, claim)
-    })
-  }
-
-  /** `whenOpen: fail`: what is due while the breaker is open fails at once. */
-  #refuse(work: EndpointWork, now: number): void {
-    if (work.nextDueAt === null) return
-    if (work.nextDueAt > now) {
-      this.#wakeups.schedule(work, work.nextDueAt)
-      return
-    }
-    this.#claimer.claim(work, work.window, (claims) => {
-      // The probe may have closed the breaker meanwhile.
-      const isOpen = work.allowance(this.#parts.clock.steady()).kind === 'wait'
-      for (const claim of claims) {
-        if (isOpen) this.#round.fail(work, claim, 'breaker_open')
-        else this.accept(work, claim)
-      }
-    })
-  }
-
-  async #hurry(work: EndpointWork, deliveryId: string): Promise<void> {
-    const { log, stopping } = this.#parts
-    try {
-      for (const claim of await this.#claimer.named(work, deliveryId)) this.#round.take(work, claim, work.urgent)
-    } catch (err) {
-      // It is due, and on disk as such: the next claim brings it.
-      log.warn({ err, deliveryId }, 'claim.failed')
-    }
-    if (stopping.aborted) this.standDown(work)
-    this.look(work)
-  }
-
-  /** Claims a suspect by its name; one that is not to be had any more comes back by itself, or never. */
-  async #fetch({ work, deliveryId }: Suspect): Promise<void> {
-    const { log, stopping } = this.#parts
-    if (!work.serving || stopping.aborted) return
-    try {
-      // All other handlers stand still for it, and hold what they have.
-      const claims = await this.#claimer.named(work, deliveryId, { waits: false })
-      for (const claim of claims) this.accept(work, claim)
-    } catch (err) {
-      log.warn({ err, deliveryId }, 'claim.failed')
-    }
-    this.#round.run()
-  }
-
-  /** Gives what waits in memory back to the store, untried. */
-  #handBack(work: EndpointWork, queue: Claim[]): void {
-    for (const claim of queue.splice(0)) {
-      if (work.removed) this.#round.fail(work, claim, 'endpoint_deleted')
-      else this.#round.release(work, claim)
-    }
+    for (const { abort } of this.#underway) abort.abort()
   }
 }

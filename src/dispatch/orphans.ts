@@ -33,8 +33,8 @@ export class Orphans {
   /** The endpoint went while the event was written. */
   endClaimed({ delivery, event }: Claim): void {
     const to = ended(delivery, 'endpoint_deleted', this.#parts.clock.steady())
-    this.#parts.settler.settle({ to, attempt: null, claimNext: null }, (result) => {
-      if (result.kind === 'applied') reportUntried(this.#parts, to, event)
+    this.#parts.settler.settle([{ to, attempt: null, claimNext: null }]).then(([result]) => {
+      if (result?.kind === 'applied') reportUntried(this.#parts, to, event)
     })
   }
 

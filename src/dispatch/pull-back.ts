@@ -19,8 +19,7 @@ export type LostLinkParts = Readonly<{
   clock: Clock
   log: Logger
   stopping: AbortSignal
-  /** Something may be possible at this endpoint now. */
-  look: (work: EndpointWork) => void
+  goOn: (work: EndpointWork) => void
 }>
 
 /** What is at the beginning of the last error of those whose wait ends with a new link. */
@@ -38,7 +37,7 @@ export class LostLinks {
 
   /** Ends the waits that a lost link has left, if there is a link. */
   mend(work: EndpointWork): void {
-    if (work.endpoint.kind !== 'relay' || !work.served || this.#parts.stopping.aborted) return
+    if (work.endpoint.kind !== 'relay' || !work.isServed || this.#parts.stopping.aborted) return
     const isUnderway = this.#underway.has(work)
     this.#underway.set(work, isUnderway)
     if (!isUnderway) void this.#mend(work)
@@ -50,7 +49,7 @@ export class LostLinks {
   }
 
   async #mend(work: EndpointWork): Promise<void> {
-    const { store, clock, log, look } = this.#parts
+    const { store, clock, log, goOn } = this.#parts
     const { id: endpointId } = work.endpoint
     do {
       this.#underway.set(work, false)
@@ -65,6 +64,6 @@ export class LostLinks {
       }
     } while (this.#underway.get(work) === true)
     this.#underway.delete(work)
-    look(work)
+    goOn(work)
   }
 }

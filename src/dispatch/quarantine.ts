@@ -17,7 +17,7 @@ export type Suspect = Readonly<{ work: EndpointWork; deliveryId: string }>
  * against it and against no other suspect. Other kinds of endpoints go on as ever.
  */
 export class Quarantine {
-  readonly #look: (work: EndpointWork) => void
+  readonly #goOnWith: (work: EndpointWork) => void
   readonly #fetch: (suspect: Suspect) => Promise<void>
   /** Handlers that run, or whose outcomes wait for the disk. */
   #running = 0
@@ -29,9 +29,9 @@ export class Quarantine {
   /** Endpoints that wanted to claim meanwhile. */
   readonly #held = new Set<EndpointWork>()
 
-  /** `fetch` claims a suspect by its name and hands it over; `look` lets an endpoint go on. */
-  constructor(look: (work: EndpointWork) => void, fetch: (suspect: Suspect) => Promise<void>) {
-    this.#look = look
+  /** `fetch` claims a suspect by its name and hands it over; `goOn` lets an endpoint go on. */
+  constructor(goOn: (work: EndpointWork) => void, fetch: (suspect: Suspect) => Promise<void>) {
+    this.#goOnWith = goOn
     this.#fetch = fetch
   }
 
@@ -49,7 +49,7 @@ export class Quarantine {
   /** Whether this endpoint's next try must not start now. */
   bars(work: EndpointWork): boolean {
     if (work.endpoint.kind !== 'handler' || !this.#active) return false
-    return this.#alone === null || work.urgent[0]?.delivery.id !== this.#alone
+    return this.#alone === null || work.nextUrgent?.delivery.id !== this.#alone
   }
 
   /** Whether nothing more may be brought into memory for this endpoint; it is looked at again when it may. */
@@ -67,11 +67,11 @@ export class Quarantine {
   ended(work: EndpointWork, claim: Claim): void {
     if (work.endpoint.kind !== 'handler') return
     this.#running -= 1
-    this.letGo(claim)
+    this.handedBack(claim)
   }
 
-  /** It is in hand no more. */
-  letGo(claim: Claim): void {
+  /** It was given back or ended without an attempt. */
+  handedBack(claim: Claim): void {
     if (this.#alone === claim.delivery.id) this.#alone = null
     else if (this.#later.length === 0) return
     this.#goOn()
@@ -87,7 +87,7 @@ export class Quarantine {
     if (next === undefined) {
       const held = [...this.#held]
       this.#held.clear()
-      for (const work of held) this.#look(work)
+      for (const work of held) this.#goOnWith(work)
       return
     }
     this.#fetching = true

@@ -2,7 +2,7 @@ import { PosthornError } from '../core/errors.ts'
 import type { Logger } from '../log.ts'
 import type { Change, ChangeResult, Store } from '../store/store.ts'
 
-type Waiting = Readonly<{ change: Change; done: (result: ChangeResult) => void }>
+type Waiting = Readonly<{ changes: readonly Change[]; done: (results: readonly ChangeResult[]) => void }>
 
 export type SettlerListener = Readonly<{
   /** Outcomes can be written again. */
@@ -46,12 +46,14 @@ export class Settler {
     return !this.#writing && this.#waiting.length === 0
   }
 
-  /** `done` is called once the outcome is on disk. */
-  settle(change: Change, done: (result: ChangeResult) => void): void {
-    this.#waiting.push({ change, done })
-    if (this.#writing) return
-    this.#writing = true
-    setImmediate(() => void this.#write())
+  /** Resolves once these are on disk, which are written together and in this order. */
+  settle(changes: readonly Change[]): Promise<readonly ChangeResult[]> {
+    return new Promise((done) => {
+      this.#waiting.push({ changes, done })
+      if (this.#writing) return
+      this.#writing = true
+      setImmediate(() => void this.#write())
+    })
   }
 
   /** The store is about to close: what cannot be written now is left to its next owner, who tries it again. */
@@ -63,22 +65,17 @@ export class Settler {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting
       this.#waiting = []
-      const results = await this.#commitUntilKept(batch.map((waiting) => waiting.change))
+      const results = await this.#commitUntilKept(batch.flatMap((waiting) => waiting.changes))
       if (results === null) break
-      for (const [index, waiting] of batch.entries()) this.#tell(waiting, results[index] ?? { kind: 'stale' })
+      let at = 0
+      for (const { changes, done } of batch) {
+        done(results.slice(at, at + changes.length))
+        at += changes.length
+      }
       if (!this.#writable && this.#waiting.length === 0) this.#recovered()
     }
     this.#writing = false
     this.#listener.onIdle()
-  }
-
-  /** A defect of whoever waits is its own: the others are told all the same, and writing goes on. */
-  #tell({ change, done }: Waiting, result: ChangeResult): void {
-    try {
-      done(result)
-    } catch (err) {
-      this.#log.error({ err, deliveryId: change.to.id }, 'outcome.listener_failed')
-    }
   }
 
   /** One that cannot be written at all must not keep the others from it: it is left to its lease, and tried again then. */

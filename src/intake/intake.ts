@@ -36,7 +36,7 @@ export interface FreshWork {
   /** Deliveries that were reserved and born claimed. */
   take(claims: readonly Claim[]): void
   /** A reservation that came to nothing. */
-  giveBack(endpoint: Endpoint, body: Uint8Array): void
+  unreserve(endpoint: Endpoint, body: Uint8Array): void
   /** A delivery that waits in the store. */
   noteWaiting(endpoint: Endpoint, dueAt: number): void
 }
@@ -196,7 +196,7 @@ export class Intake {
       }
       // Wanted but not claimed: it waits behind another in its lane, whose end brings it up.
       if (delivery.leaseEndsAt === null) this.#parts.fresh.noteWaiting(endpoint, delivery.dueAt)
-      else this.#parts.fresh.giveBack(endpoint, event.body)
+      else this.#parts.fresh.unreserve(endpoint, event.body)
     })
   }
 
@@ -215,7 +215,7 @@ export class Intake {
   #forgoAll({ arrival, endpoints }: Planned): void {
     endpoints.forEach((endpoint, index) => {
       const reserved = arrival.deliveries[index]?.leaseEndsAt !== null
-      if (reserved) this.#parts.fresh.giveBack(endpoint, arrival.event.body)
+      if (reserved) this.#parts.fresh.unreserve(endpoint, arrival.event.body)
     })
   }
 }

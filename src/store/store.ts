@@ -1,5 +1,5 @@
 import type { Attempt } from '../core/attempt.ts'
-import type { Breaker } from '../core/circuit-breaker.ts'
+import type { Condition } from '../core/condition.ts'
 import type { Delivery, DeliveryFilter, Pending, Processing } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
@@ -7,6 +7,8 @@ import type { Reason } from '../core/outcome.ts'
 import type { RegistryStore } from './registry-store.ts'
 import type { ReplayStore } from './replay-store.ts'
 import type { EndedDelivery, UpkeepStore } from './upkeep-store.ts'
+
+export type { Condition } from '../core/condition.ts'
 
 /**
  * Where events are kept. The rows are the queue: there is no second place that can disagree with them.
@@ -220,17 +222,6 @@ export type ChangeResult =
 export type LeaseRenewal = Readonly<{ deliveryId: string; version: number; leaseEndsAt: number }>
 
 export type Backlog = Readonly<{ endpointId: string; nextDueAt: number }>
-
-export type Condition = Readonly<{
-  endpointId: string
-  breaker: Breaker
-  heldUntil: number | null
-  /** When it failed first with nothing but failures since; null: the last try was good, or there was none. */
-  failingSince: number | null
-  /** The error of the last try that failed, and when that was; null: none since its target was changed. */
-  lastError: string | null
-  lastErrorAt: number | null
-}>
 
 /** With a `next` there may be more, however few items there are: a page looks at a bounded number of rows. */
 export type Page<T> = Readonly<{ items: readonly T[]; next: string | null }>
