@@ -118,8 +118,9 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
   const limits = { triesMax, memoryBytesMax, laneStuckMs, paused }
   const common = { store, catalogue, clock, log, notices }
-  const means = { transport: new TransportSet([http, handlers, gate]), random: Math.random }
-  const dispatcher = new Dispatcher({ ...common, ...limits, ...means, composeTest: testEvents(ids, clock) })
+  const transport = new TransportSet([http, handlers, gate])
+  const means = { transport, random: Math.random, composeTest: testEvents(ids, clock), onStoreTime: clock.follow }
+  const dispatcher = new Dispatcher({ ...common, ...limits, ...means })
   const replays = new ReplayRunner({
     ...{ ...common, target: dispatcher, newId: (prefix) => ids.next(prefix, clock.wall()) },
     recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),

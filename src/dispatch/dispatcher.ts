@@ -17,6 +17,7 @@ import { Drain } from './drain.ts'
 import { EndpointWork } from './endpoint-work.ts'
 import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
+import { Membership } from './membership.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
 import { pullBackAll } from './pull-back.ts'
@@ -34,6 +35,8 @@ export type DispatcherParts = Readonly<{
   random: () => number
   log: Logger
   notices: Notices
+  /** Told the store's time with every beat. */
+  onStoreTime: (now: number) => void
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
   /** A lane whose head has failed for longer is told of. */
@@ -60,6 +63,7 @@ export class Dispatcher {
   readonly #conditions: Conditions
   readonly #loop: Loop
   readonly #leases: LeaseKeeper
+  readonly #membership: Membership
   readonly #orphans: Orphans
   readonly #drain: Drain
   readonly #stopping = new AbortController()
@@ -91,12 +95,20 @@ export class Dispatcher {
       stopping,
       onEnded: () => this.#drain.check(),
     })
+    this.#membership = new Membership({
+      store,
+      clock,
+      log,
+      onStoreTime: parts.onStoreTime,
+      onStanding: (isMember) => this.#onMembership(isMember),
+    })
     this.#leases = new LeaseKeeper(store, clock, log, () => this.#works.values())
     this.#drain = new Drain(() => this.#loop.isIdle && this.settling.idle && this.#expected === 0)
   }
 
   async start(): Promise<void> {
     const { store, catalogue, transport, clock, log } = this.#parts
+    await this.#membership.start()
     const now = clock.steady()
     const conditions = await this.#conditions.load()
     const endpoints = catalogue.list()
@@ -118,6 +130,7 @@ export class Dispatcher {
       const work = this.#works.get(endpointId)
       if (work !== undefined) this.#loop.ahead.fill(work)
     })
+    store.onHint((endpointIds) => this.#noteDue(endpointIds))
     await this.#readBacklog()
     this.#leases.start()
     const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
@@ -139,6 +152,7 @@ export class Dispatcher {
     this.settling.abandon()
     this.#leases.stop()
     await this.#conditions.close()
+    await this.#membership.stop()
   }
 
   // ── What the intake asks ────────────────────────────────────────────────────────────────────────────────────────
@@ -214,8 +228,7 @@ export class Dispatcher {
   set paused(paused: boolean) {
     this.#paused = paused
     this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
-    for (const work of this.#works.values()) work.stand({ halted: paused })
-    this.#loop.goOnAll(this.#works.values())
+    this.#setHalted()
   }
 
   /** Takes a token of the endpoint's rate limit for a try-out; how long until there is one, if there is none now. */
@@ -264,6 +277,11 @@ export class Dispatcher {
 
   /** Something became due at these endpoints. */
   lookAt(endpointIds: readonly string[]): void {
+    this.#parts.store.hint(endpointIds)
+    this.#noteDue(endpointIds)
+  }
+
+  #noteDue(endpointIds: readonly string[]): void {
     const now = this.#parts.clock.steady()
     for (const id of endpointIds) {
       const work = this.#works.get(id)
@@ -306,9 +324,27 @@ export class Dispatcher {
     for (const { endpointId, nextDueAt } of await this.#parts.store.backlog(this.#parts.clock.steady())) {
       const work = this.#works.get(endpointId)
       work?.noteDue(nextDueAt)
-      if (work === undefined) this.#orphans.endPending(endpointId)
-      else this.#loop.goOn(work)
+      if (work !== undefined) this.#loop.goOn(work)
+      else if (this.#membership.isLeader) this.#orphans.endPending(endpointId)
     }
+  }
+
+  get #isHalted(): boolean {
+    return this.#paused || !this.#membership.isMember
+  }
+
+  #setHalted(): void {
+    for (const work of this.#works.values()) work.stand({ halted: this.#isHalted })
+    this.#loop.goOnAll(this.#works.values())
+  }
+
+  /** Others may take what is in hand here: nothing of it may be under way. What is written of it is guarded by versions. */
+  #onMembership(isMember: boolean): void {
+    this.#setHalted()
+    if (!isMember) {
+      for (const work of this.#works.values()) this.#loop.handBack(work)
+      this.#loop.interrupt()
+    } else this.#readBacklog().catch((err) => this.#parts.log.warn({ err }, 'backlog.not_read'))
   }
 
   #onServing(work: EndpointWork | undefined): void {
@@ -323,7 +359,7 @@ export class Dispatcher {
     this.#loop.ahead.recall(work)
     const before = work.condition
     work.adopt(endpoint)
-    work.stand({ halted: this.#paused, served: this.#parts.transport.serves(endpoint) })
+    work.stand({ halted: this.#isHalted, served: this.#parts.transport.serves(endpoint) })
     this.#conditions.note(before, work.condition)
     this.#works.set(endpoint.id, work)
     this.#loop.goOn(work)

@@ -4,6 +4,7 @@ import type { Delivery, DeliveryFilter, Pending, Processing } from '../core/deli
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
+import type { ClusterStore } from './cluster-store.ts'
 import type { RegistryStore } from './registry-store.ts'
 import type { ReplayStore } from './replay-store.ts'
 import type { EndedDelivery, UpkeepStore } from './upkeep-store.ts'
@@ -17,7 +18,7 @@ export type { Condition } from '../core/condition.ts'
  * resolves when it is durable. A write that cannot be made durable rejects with a PosthornError whose code begins
  * with `store_`, and then none of it was kept, unless the store itself ended meanwhile. Instants are epoch milliseconds, passed in.
  */
-export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
+export interface Store extends ClusterStore, RegistryStore, ReplayStore, UpkeepStore {
   // ── The pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 
   /**

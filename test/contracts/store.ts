@@ -3,6 +3,7 @@ import { appendContract } from './store/append.ts'
 import { catalogueContract } from './store/catalogue.ts'
 import { chainContract } from './store/chains.ts'
 import { claimContract } from './store/claim.ts'
+import { clusterContract } from './store/cluster.ts'
 import { deadLetterCountContract } from './store/dead-letter-counts.ts'
 import { deadLetterContract } from './store/dead-letters.ts'
 import { laneContract } from './store/lanes.ts'
@@ -18,6 +19,7 @@ import { upkeepContract } from './store/upkeep.ts'
 /** The promises of the store port: every adapter passes this suite unchanged. */
 export function storeContract(name: string, open: OpenStore): void {
   const promise = promises(open)
+  describe(`${name}: members`, () => clusterContract(promise))
   describe(`${name}: append`, () => appendContract(promise))
   describe(`${name}: claim and commit`, () => claimContract(promise))
   describe(`${name}: suspects`, () => suspectContract(promise))

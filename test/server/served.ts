@@ -80,6 +80,7 @@ export async function openServedParts(
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
     ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },
+    onStoreTime: () => {},
     composeTest: () => {
       throw new Error('no test events here')
     },

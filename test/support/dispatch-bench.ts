@@ -14,6 +14,7 @@ import { IdSource } from '../../src/intake/ids.ts'
 import { type EventInput, Intake } from '../../src/intake/intake.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
+import type { Joined, MemberLease } from '../../src/store/cluster-store.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { DeliveryRecord, Store } from '../../src/store/store.ts'
 import type { Parcel } from '../../src/transports/transport.ts'
@@ -70,6 +71,8 @@ export type BenchSettings = Readonly<{
   memoryBytesMax?: number
   waitingBytesMax?: number
   paused?: boolean
+  /** As a store with several members would give it. */
+  lease?: MemberLease
   script?: Script
   /** What handlers do. */
   code?: Script
@@ -114,6 +117,8 @@ export class WatchedStore {
   pending = 0
   /** Told of every call before it is passed on. */
   onCall: (name: StoreCall, args: readonly unknown[]) => void = () => {}
+  /** The store's answers pass through it. */
+  onAnswer: (name: StoreCall, answer: unknown) => unknown = (_, answer) => answer
   readonly #counts = new Map<string, number>()
   readonly #refused = new Set<StoreCall>()
   readonly #gates = new Map<StoreCall, Promise<void>>()
@@ -157,7 +162,7 @@ export class WatchedStore {
     this.pending += 1
     try {
       if (this.#refused.has(name)) throw new PosthornError('store_full', 'The disk is full (played by the test).')
-      return await call(...args)
+      return this.onAnswer(name, await call(...args))
     } finally {
       this.pending -= 1
     }
@@ -178,6 +183,10 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   })
   const watched = new WatchedStore(opened.store)
   const { store } = watched
+  const { lease } = settings
+  if (lease !== undefined) {
+    watched.onAnswer = (name, answer) => (name === 'join' ? { ...(answer as Joined), lease } : answer)
+  }
   const ids = new IdSource(opened.lastNumber)
   const notices = new Notices((error) => assert.fail(String(error)))
   const heard: Notice[] = []
@@ -194,6 +203,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     transport: new TransportSet([wire, code, hub]),
     clock: time,
     random: () => 0.5,
+    onStoreTime: () => {},
     composeTest: () => {
       throw new Error('no try-outs here')
     },

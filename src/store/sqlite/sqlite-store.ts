@@ -7,6 +7,7 @@ import type { Event } from '../../core/event.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
+import type { Beat, Joined } from '../cluster-store.ts'
 import type { CancelledDelivery, DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   AheadRequest,
@@ -53,6 +54,7 @@ import { packArrival, packChange, unpackAppended, unpackResult } from './message
 import { realFile } from './open-file.ts'
 import { ReadThread } from './read-thread.ts'
 import type { Reads } from './reads.ts'
+import { SingleMember } from './single-member.ts'
 import { wholePage } from './whole-page.ts'
 import { WriteThread } from './write-thread.ts'
 
@@ -87,6 +89,7 @@ class SqliteStore implements Store {
   /** For what may look at everything: a page or a single read never waits behind it. */
   readonly #longReader: ReadThread<LongReads>
   readonly #bodies: Bodies
+  readonly #member = new SingleMember()
   #closing: Promise<void> | null = null
 
   constructor(file: string, writer: WriteThread) {
@@ -94,6 +97,26 @@ class SqliteStore implements Store {
     this.#bodies = new Bodies((eventId) => writer.call('body', eventId))
     this.#reader = new ReadThread({ file, movesLog: true })
     this.#longReader = new ReadThread({ file, movesLog: false })
+  }
+
+  join(): Promise<Joined> {
+    return this.#member.join()
+  }
+
+  beat(): Promise<Beat> {
+    return this.#member.beat()
+  }
+
+  leave(): Promise<void> {
+    return this.#member.leave()
+  }
+
+  hint(): void {
+    this.#member.hint()
+  }
+
+  onHint(): void {
+    this.#member.onHint()
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
