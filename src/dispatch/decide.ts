@@ -2,6 +2,7 @@ import { recorded, revived } from '../core/circuit-breaker.ts'
 import { areApart, type Clock, type Reckoning } from '../core/clock.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import { kindFacts, mayBeDisabled } from '../core/endpoint-kinds.ts'
 import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
 import type { Outcome } from '../core/outcome.ts'
 import type { Condition } from '../store/store.ts'
@@ -55,7 +56,7 @@ const failingSeenMsMin = 10 * 60_000
 
 /** With nothing but failures for as long as its settings allow. */
 export function isFailingTooLong({ endpoint, condition, failuresSeenFrom }: EndpointWork, clock: Clock): boolean {
-  if (endpoint.kind !== 'http' || endpoint.disableAfterMs === null) return false
+  if (!mayBeDisabled(endpoint) || endpoint.disableAfterMs === null) return false
   if (condition.failingSince === null || failuresSeenFrom === null) return false
   const now = clock.steady()
   // Since the clock was set, only what was seen here counts: the steady clock has measured it.
@@ -96,7 +97,7 @@ function holdAsked(outcome: Outcome, { kind }: Endpoint): number | null {
     case 'unavailable':
       return outcome.retryAfterMs
     case 'retryable':
-      return kind === 'handler' ? null : outcome.retryAfterMs
+      return kindFacts[kind].holdsOnRetryAfter ? outcome.retryAfterMs : null
     case 'delivered':
     case 'permanent':
     case 'ours':

@@ -3,6 +3,7 @@ import { probeStarted, reset } from '../core/circuit-breaker.ts'
 import { Ages, type Clock } from '../core/clock.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
+import { mayBeDisabled } from '../core/endpoint-kinds.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Tried } from './attempt.ts'
@@ -90,8 +91,7 @@ export class Verdicts {
     if (outcome.kind === 'delivered' || outcome.kind === 'ours' || work.leaving) return null
     work.failuresSeenFrom ??= this.#parts.clock.steady()
     const { endpoint } = work
-    // What answers behind a hub is not the endpoint: the next may go elsewhere.
-    if (endpoint.kind !== 'http') return null
+    if (!mayBeDisabled(endpoint)) return null
     if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
     if (!isFailingTooLong(work, this.#parts.clock)) return null
     return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`
