@@ -1,6 +1,7 @@
 import { type Breaker, closedBreaker, recorded, revived } from './circuit-breaker.ts'
 import { areApart, type Clock } from './clock.ts'
 import type { Endpoint } from './endpoint.ts'
+import { kindFacts, mayBeDisabled } from './endpoint-kinds.ts'
 import type { Outcome } from './outcome.ts'
 
 /** How an endpoint is doing: what has to survive a restart. */
@@ -46,7 +47,7 @@ export function isFailingTooLong(
   seenFrom: number | null,
   clock: Clock,
 ): boolean {
-  if (endpoint.kind !== 'http' || endpoint.disableAfterMs === null) return false
+  if (!mayBeDisabled(endpoint) || endpoint.disableAfterMs === null) return false
   if (failingSince === null || seenFrom === null) return false
   const now = clock.steady()
   // Since the clock was set, only what was seen here counts: the steady clock has measured it.
@@ -96,7 +97,7 @@ function holdAsked(outcome: Outcome, { kind }: Endpoint): number | null {
     case 'unavailable':
       return outcome.retryAfterMs
     case 'retryable':
-      return kind === 'handler' ? null : outcome.retryAfterMs
+      return kindFacts[kind].holdsOnRetryAfter ? outcome.retryAfterMs : null
     case 'delivered':
     case 'permanent':
     case 'ours':

@@ -71,8 +71,17 @@ export type RelayEndpoint = EndpointRules & RelayTarget
 /** What people know it by: its description, else where it leads. */
 export function endpointName(endpoint: Endpoint): string {
   if (endpoint.description !== '') return endpoint.description
-  const host = endpoint.kind === 'http' ? /^[a-z]+:\/\/(?:[^/@]*@)?([^/?#]+)/i.exec(endpoint.url)?.[1] : undefined
+  const host = /^[a-z]+:\/\/(?:[^/@]*@)?([^/?#]+)/i.exec(urlOf(endpoint) ?? '')?.[1]
   return host ?? targetOf(endpoint)
+}
+
+/** null: it is not reached by a URL of its own. */
+export function urlOf(endpoint: Endpoint): string | null {
+  return 'url' in endpoint ? endpoint.url : null
+}
+
+export function isRelayEndpoint(endpoint: Endpoint): endpoint is RelayEndpoint {
+  return endpoint.kind === 'relay'
 }
 
 /** Where it delivers to, in one text: a URL, the name of a handler, or relay/route. */

@@ -1,3 +1,5 @@
+import { type Endpoint, isRelayEndpoint } from './endpoint.ts'
+
 /** A hub that may connect. Its key is shown once and never kept. */
 export type Relay = Readonly<{
   id: string
@@ -71,4 +73,9 @@ export function routeTargetProblem(address: string): string | null {
 /** Names are told apart within a tenant only. A name has no space, so that no two pairs look the same. */
 export function fullRelayName(tenant: string, name: string): string {
   return `${name} ${tenant}`
+}
+
+/** The full name of the relay that an endpoint leads to; null: to none. */
+export function relayOf(endpoint: Endpoint): string | null {
+  return isRelayEndpoint(endpoint) ? fullRelayName(endpoint.tenant, endpoint.relay) : null
 }

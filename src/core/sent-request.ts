@@ -1,5 +1,6 @@
 import type { Attempt } from './attempt.ts'
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, targetOf, urlOf } from './endpoint.ts'
+import { kindFacts } from './endpoint-kinds.ts'
 import type { Event } from './event.ts'
 import { headerProblem, isHeaderText } from './headers.ts'
 import { hopsHeader, hopsOf } from './hops.ts'
@@ -31,21 +32,21 @@ export function sentRequest(
   endpoint: Endpoint | null,
   { deliveryId, last, showHeaders }: Readonly<{ deliveryId: string; last: Last; showHeaders: boolean }>,
 ): SentRequest {
-  const forwards = endpoint?.kind === 'relay' || endpoint?.kind === 'handler' || endpoint?.forwardHeaders === true
   const shown = (headers: Headers): Headers => (showHeaders ? sendable(headers) : hidden(sendable(headers)))
+  const forwards = endpoint !== null && forwardsRequest(endpoint)
   const { 'content-type': _, ...forwarded } = forwards ? shown(event.request?.headers ?? {}) : {}
-  const isHandler = endpoint?.kind === 'handler'
+  const runsHere = endpoint !== null && kindFacts[endpoint.kind].runsHere
   const headers = {
     ...forwarded,
     'content-type': isHeaderText(event.contentType) ? event.contentType : 'application/octet-stream',
-    ...(isHandler ? {} : shown(endpoint?.headers ?? {})),
+    ...(runsHere ? {} : shown(endpoint?.headers ?? {})),
     ...sendable(event.headers),
-    ...(isHandler ? {} : ownHeaders(event, endpoint, deliveryId, last)),
+    ...(runsHere ? {} : ownHeaders(event, endpoint, deliveryId, last)),
   }
   const isChanged = endpoint !== null && endpoint.updatedAt > last.startedAt
   return {
     attempt: last.number,
-    target: endpoint === null ? null : targetOf(endpoint),
+    target: endpoint === null ? null : (urlOf(endpoint) ?? `${endpoint.kind} ${targetOf(endpoint)}`),
     headers,
     size: event.body.length,
     endpointChangedAt: isChanged ? endpoint.updatedAt : null,
@@ -64,15 +65,8 @@ function ownHeaders(event: Event, endpoint: Endpoint | null, deliveryId: string,
   }
 }
 
-function targetOf(endpoint: Endpoint): string {
-  switch (endpoint.kind) {
-    case 'http':
-      return endpoint.url
-    case 'handler':
-      return `handler ${endpoint.handler}`
-    case 'relay':
-      return `relay ${endpoint.relay}/${endpoint.route}`
-  }
+function forwardsRequest(endpoint: Endpoint): boolean {
+  return kindFacts[endpoint.kind].forwardsRequest || ('forwardHeaders' in endpoint && endpoint.forwardHeaders)
 }
 
 function sendable(headers: Headers): Headers {

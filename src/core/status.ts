@@ -1,5 +1,6 @@
 import type { Breaker, BreakerState } from './circuit-breaker.ts'
 import type { EndpointKind, EndpointStatus } from './endpoint.ts'
+import { kindFacts } from './endpoint-kinds.ts'
 import type { Reason } from './outcome.ts'
 
 // What deserves a person's attention, what comes first, and what to type next. Pure: `now` comes in.
@@ -164,13 +165,12 @@ function hintsOf(why: AttentionReason, signs: Signs): readonly string[] {
 }
 
 function absenceOf({ kind, lacksRoute }: Signs): AttentionReason {
-  switch (kind) {
+  switch (kindFacts[kind].absentee) {
     case 'handler':
       return 'handler_missing'
-    case 'relay':
+    case 'hub':
       return lacksRoute ? 'route_missing' : 'hub_away'
-    case 'http':
-      // Nobody has to come for these.
+    case null:
       return 'waiting_long'
   }
 }

@@ -1,6 +1,7 @@
 import { allowance, type Breaker } from './circuit-breaker.ts'
 import type { Delivery } from './delivery.ts'
 import type { Endpoint, EndpointKind } from './endpoint.ts'
+import { kindFacts } from './endpoint-kinds.ts'
 
 export const waits = [
   'all_paused',
@@ -45,16 +46,10 @@ export function waitOf(delivery: Delivery, surroundings: Surroundings): Wait | n
   return absent === null ? waitForTime(delivery.dueAt, surroundings) : { for: absent, until: null }
 }
 
-/** Who has to come before anything can be tried; null: an http endpoint needs nobody. */
+/** Who has to come before anything can be tried; null: nobody. */
 function absentee(kind: EndpointKind, lacksRoute: boolean): WaitsFor | null {
-  switch (kind) {
-    case 'http':
-      return null
-    case 'handler':
-      return 'handler'
-    case 'relay':
-      return lacksRoute ? 'route' : 'hub'
-  }
+  const { absentee } = kindFacts[kind]
+  return absentee === 'hub' && lacksRoute ? 'route' : absentee
 }
 
 function waitForTime(dueAt: number | null, { endpoint, breaker, heldUntil, now }: Surroundings): Wait | null {

@@ -2,6 +2,7 @@ import type { Attempt } from '../core/attempt.ts'
 import type { Clock } from '../core/clock.ts'
 import type { DeliveryFacts } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import type { Event } from '../core/event.ts'
 import { classify, withAnswer } from '../core/failure-classifier.ts'
 import type { Outcome, Report } from '../core/outcome.ts'
@@ -50,8 +51,7 @@ export function triedAs(
   wallNow: number,
 ): Tried {
   const meant = classify(report, endpoint.classify, wallNow)
-  // Who looks at a relay has no log of its target at hand.
-  const outcome = endpoint.kind === 'relay' ? withAnswer(meant, report) : meant
+  const outcome = kindFacts[endpoint.kind].answersInError ? withAnswer(meant, report) : meant
   const answered = report.kind === 'answered'
   const attempt: Attempt = {
     number,

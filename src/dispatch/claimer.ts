@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import type { Logger } from '../log.ts'
 import type { Claim, ClaimAnswer, Store } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
@@ -112,7 +113,7 @@ export class Claimer {
     const from = { endpointId: work.endpoint.id }
     this.#underway += 1
     try {
-      const aloneFrom = work.endpoint.kind === 'handler' ? suspectFrom : null
+      const aloneFrom = kindFacts[work.endpoint.kind].runsHere ? suspectFrom : null
       const request = { from, now, leaseEndsAt: now + leaseMs, limit, bytesMax, aloneFrom }
       const answer = await store.claim(request)
       this.#hold(work, answer.claims)

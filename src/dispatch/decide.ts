@@ -4,6 +4,7 @@ import { Ages, type Clock } from '../core/clock.ts'
 import { type Condition, conditionAfter, isFailingTooLong } from '../core/condition.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
+import { mayBeDisabled } from '../core/endpoint-kinds.ts'
 import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
@@ -105,8 +106,7 @@ export class Decisions {
     if (isLeaving && outcome.kind !== 'delivered') return null
     work.noteOutcome(outcome.kind, clock.steady())
     if (outcome.kind === 'delivered' || outcome.kind === 'ours') return null
-    // What answers behind a hub is not the endpoint: the next may go elsewhere.
-    if (endpoint.kind !== 'http') return null
+    if (!mayBeDisabled(endpoint)) return null
     if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
     if (!isFailingTooLong(endpoint, work.condition, work.failuresSeenFrom, clock)) return null
     return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
 import { linkLost, noAck } from '../core/relay.ts'
 import { longestDelay } from '../core/retry-policy.ts'
@@ -37,7 +38,7 @@ export class LostLinks {
 
   /** Ends the waits that a lost link has left, if there is a link. */
   mend(work: EndpointWork): void {
-    if (work.endpoint.kind !== 'relay' || !work.isServed || this.#parts.stopping.aborted) return
+    if (!kindFacts[work.endpoint.kind].retriesOnReturn || !work.isServed || this.#parts.stopping.aborted) return
     const isUnderway = this.#underway.has(work)
     this.#underway.set(work, isUnderway)
     if (!isUnderway) void this.#mend(work)

@@ -1,3 +1,4 @@
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import type { Claim } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 
@@ -36,7 +37,7 @@ export class Quarantine {
   }
 
   judge(work: EndpointWork, claim: Claim): Judgement {
-    if (work.endpoint.kind !== 'handler' || claim.interruptions < suspectFrom) return 'run'
+    if (!kindFacts[work.endpoint.kind].runsHere || claim.interruptions < suspectFrom) return 'run'
     if (claim.interruptions >= crashesMax) return 'crashed'
     if (this.#alone !== null || this.#running > 0) {
       this.#later.push({ work, deliveryId: claim.delivery.id })
@@ -48,24 +49,24 @@ export class Quarantine {
 
   /** Whether this endpoint's next try must not start now. */
   bars(work: EndpointWork): boolean {
-    if (work.endpoint.kind !== 'handler' || !this.#active) return false
+    if (!kindFacts[work.endpoint.kind].runsHere || !this.#active) return false
     return this.#alone === null || work.nextUrgent?.delivery.id !== this.#alone
   }
 
   /** Whether nothing more may be brought into memory for this endpoint; it is looked at again when it may. */
   holds(work: EndpointWork): boolean {
-    if (work.endpoint.kind !== 'handler' || !this.#active) return false
+    if (!kindFacts[work.endpoint.kind].runsHere || !this.#active) return false
     this.#held.add(work)
     return true
   }
 
   started(work: EndpointWork): void {
-    if (work.endpoint.kind === 'handler') this.#running += 1
+    if (kindFacts[work.endpoint.kind].runsHere) this.#running += 1
   }
 
   /** Its outcome is on disk. */
   ended(work: EndpointWork, claim: Claim): void {
-    if (work.endpoint.kind !== 'handler') return
+    if (!kindFacts[work.endpoint.kind].runsHere) return
     this.#running -= 1
     this.handedBack(claim)
   }

@@ -1,7 +1,7 @@
 import type { Attempt } from '../core/attempt.ts'
 import { closedBreaker } from '../core/circuit-breaker.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Endpoint } from '../core/endpoint.ts'
+import { type Endpoint, isRelayEndpoint } from '../core/endpoint.ts'
 import { lacksRoute } from '../core/relay.ts'
 import { sentRequest } from '../core/sent-request.ts'
 import { type Wait, waitOf } from '../core/waiting.ts'
@@ -84,7 +84,7 @@ function waitAt(parts: DetailParts, { delivery }: DeliveryRecord, hurried: boole
 
 /** Whether the hub of a relay endpoint is there, and does not have its route. */
 export function hubLacksRoute({ relays, gate }: Pick<DetailParts, 'relays' | 'gate'>, endpoint: Endpoint): boolean {
-  if (endpoint.kind !== 'relay') return false
+  if (!isRelayEndpoint(endpoint)) return false
   const relay = relays.named(endpoint.tenant, endpoint.relay)
   return relay !== null && lacksRoute(gate.linkOf(relay.id), endpoint.route)
 }

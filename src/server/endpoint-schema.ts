@@ -1,8 +1,6 @@
 import { z } from 'zod'
-import { defaultBreaker } from '../core/circuit-breaker.ts'
-import { formatDuration } from '../core/duration.ts'
-import type { Endpoint, EndpointKind, EndpointRules, HttpTarget } from '../core/endpoint.ts'
-import { orderings } from '../core/endpoint.ts'
+import { type Endpoint, type EndpointKind, orderings } from '../core/endpoint.ts'
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Classification } from '../core/failure-classifier.ts'
 import { eventTypeLengthMax, typePatternProblem } from '../core/routing.ts'
@@ -19,20 +17,17 @@ import {
   duration,
   headers,
   numberBetween,
-  relayName,
   says,
   standardSecretPattern,
   tenant,
-  urlFacts,
   wholeNumber,
 } from './schemas.ts'
 import { newSecret } from './secrets.ts'
+import { httpFields, newTarget, relayFields, targetChangeFields, withTarget, wrongFields } from './targets.ts'
 
-const urlLengthMax = 2_048
 const typesMax = 100
 const secondMs = 1_000
 const hourMs = 3_600 * secondMs
-const disableAfterDefaultMs = 5 * 24 * hourMs
 
 /** What can be said about any endpoint at any time. */
 function ruleFields(presets: Presets) {
@@ -59,18 +54,6 @@ function ruleFields(presets: Presets) {
   }
 }
 
-const disableAfterMsMax = 365 * 24 * hourMs
-const disableAfter = z
-  .union([z.literal(false), duration(hourMs, disableAfterMsMax)], {
-    error: says(`must be false, or a duration from 1h to ${formatDuration(disableAfterMsMax)}`),
-  })
-  .transform((value) => (value === false ? null : value))
-  .meta({ description: 'With nothing but failures for this long the endpoint is disabled; false: never.' })
-
-const forwardHeaders = z
-  .boolean({ error: says('must be true or false') })
-  .meta({ description: 'Whether the headers that a source kept are sent on with its events.' })
-
 const classifiedStatus = /^(?:[45]xx|[1-5]\d\d)$/
 const classified = choice(['permanent', 'retryable'])
 const classify = z
@@ -94,25 +77,6 @@ const classify = z
   })
   .meta(jsonSchemaOf(z.record(z.string().regex(classifiedStatus), classified)))
 
-const httpFields = {
-  url: checkedText(urlProblem)
-    .transform((text) => new URL(text).href)
-    .meta({ ...urlFacts, maxLength: urlLengthMax, examples: ['https://shop.example/hooks'] }),
-  disableAfter: disableAfter.optional(),
-  forwardHeaders: forwardHeaders.optional(),
-}
-const relayFields = {
-  relay: relayName.meta({ description: 'The name of a relay of the same tenant.' }),
-  route: relayName.meta({ description: 'What the hub calls the place where these events go.', examples: ['github'] }),
-}
-
-const onlyForRelays = 'is only for endpoints of the kind relay'
-const notForRelays = {
-  url: 'is not for relays: the hub says where a route leads',
-  disableAfter: 'is not for relays: while a hub is away, its deliveries wait',
-  forwardHeaders: 'is not for relays: what a source kept is always sent on',
-} as const
-
 /** A field of another kind of endpoint: it is known, and wrong here. */
 function refused(message: string) {
   return z.never({ error: () => message }).optional()
@@ -120,18 +84,9 @@ function refused(message: string) {
 
 export function endpointSchemas(presets: Presets) {
   const rules = ruleFields(presets)
-  const { url, disableAfter, forwardHeaders } = httpFields
-  const { relay, route } = relayFields
-  const targets = {
-    url: url.optional(),
-    disableAfter,
-    forwardHeaders,
-    relay: relay.optional(),
-    route: route.optional(),
-  }
   return {
     creation: creationSchema(rules),
-    change: closedObject({ ...rules, ...targets }, 'a field that can be changed'),
+    change: closedObject({ ...rules, ...targetChangeFields }, 'a field that can be changed'),
   }
 }
 
@@ -142,12 +97,16 @@ function creationSchema(rules: ReturnType<typeof ruleFields>) {
   const http = { ...shared, kind, ...httpFields }
   const relay = { ...shared, kind: z.literal('relay'), ...relayFields }
   const forms = {
-    http: closedObject({ ...http, relay: refused(onlyForRelays), route: refused(onlyForRelays) }),
+    http: closedObject({
+      ...http,
+      relay: refused(wrongFields.http.relay),
+      route: refused(wrongFields.http.route),
+    }),
     relay: closedObject({
       ...relay,
-      url: refused(notForRelays.url),
-      disableAfter: refused(notForRelays.disableAfter),
-      forwardHeaders: refused(notForRelays.forwardHeaders),
+      url: refused(wrongFields.relay.url),
+      disableAfter: refused(wrongFields.relay.disableAfter),
+      forwardHeaders: refused(wrongFields.relay.forwardHeaders),
     }),
   }
   return z
@@ -188,45 +147,37 @@ export type Creation = z.output<EndpointSchemas['creation']>
 export type EndpointChange = z.output<EndpointSchemas['change']>
 
 export function newEndpoint(creation: Creation, id: string, presets: Presets, now: number): Endpoint {
-  const blank: Omit<EndpointRules, 'ordering' | 'concurrency' | 'retry' | 'breaker' | 'classify'> = {
+  const target = newTarget(creation)
+  const secret = { secret: creation.secret ?? newSecret(), expiresAt: null }
+  const blank: Endpoint = {
+    ...target,
+    ...rulesByDefault(target.kind, presets),
     id,
     tenant: creation.tenant ?? defaultTenant,
-    description: '',
-    types: ['*'],
-    rateLimit: null,
-    timeoutMs: 15 * secondMs,
-    headers: {},
-    secrets: [{ secret: creation.secret ?? newSecret(), expiresAt: null }],
+    secrets: kindFacts[target.kind].signs ? [secret] : [],
     status: 'active',
     statusReason: null,
     createdAt: now,
     updatedAt: now,
   }
-  return changedEndpoint({ ...blank, ...targetAndDefaults(creation, presets) }, creation, now)
+  return changedEndpoint(blank, creation, now)
 }
 
-/** What differs by kind. A hub is ours: a 4xx of its target stays one, and while it is away no breaker is needed. */
-function targetAndDefaults(creation: Creation, presets: Presets) {
-  if (creation.kind === 'relay') {
-    const { kind, relay, route } = creation
-    const classify: Classification = { '4xx': 'permanent' }
-    const rules = { ordering: 'endpoint', concurrency: 100, retry: presets.relay, breaker: null, classify } as const
-    return { kind, relay, route, ...rules }
+/** The rules of an endpoint of this kind that says nothing about them. */
+export function rulesByDefault(kind: EndpointKind, presets: Presets) {
+  const { ordering, concurrency, timeoutMs, preset, breaker, classify } = kindFacts[kind].defaults
+  return {
+    description: '',
+    types: ['*'],
+    ordering,
+    concurrency,
+    rateLimit: null,
+    timeoutMs,
+    retry: presets[preset],
+    breaker,
+    classify,
+    headers: {},
   }
-  const target = {
-    kind: 'http',
-    url: creation.url,
-    forwardHeaders: false,
-    disableAfterMs: disableAfterDefaultMs,
-  } as const
-  const rules = {
-    ordering: 'none',
-    concurrency: 10,
-    retry: presets.webhook,
-    breaker: defaultBreaker,
-    classify: {},
-  } as const
-  return { ...target, ...rules }
 }
 
 /** What is wrong with a change for an endpoint of this kind, by field. */
@@ -235,24 +186,10 @@ export function changeProblems({ kind }: Endpoint, change: EndpointChange): read
   return wrong.map(([path, message]) => ({ path, message }))
 }
 
-const notForHandlers = 'is not for handlers'
-const wrongFields: Readonly<Record<EndpointKind, Partial<Readonly<Record<keyof EndpointChange, string>>>>> = {
-  http: { relay: onlyForRelays, route: onlyForRelays },
-  handler: {
-    url: notForHandlers,
-    headers: notForHandlers,
-    classify: notForHandlers,
-    disableAfter: notForHandlers,
-    forwardHeaders: notForHandlers,
-    relay: onlyForRelays,
-    route: onlyForRelays,
-  },
-  relay: notForRelays,
-}
-
 /** Top-level fields replace what was there; what is not named stays. */
 export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now: number): Endpoint {
-  const rules = {
+  return {
+    ...withTarget(endpoint, change),
     description: change.description ?? endpoint.description,
     types: change.types ?? endpoint.types,
     ordering: change.ordering ?? endpoint.ordering,
@@ -265,34 +202,6 @@ export function changedEndpoint(endpoint: Endpoint, change: EndpointChange, now:
     headers: change.headers ?? endpoint.headers,
     updatedAt: now,
   }
-  switch (endpoint.kind) {
-    case 'handler':
-      return { ...endpoint, ...rules }
-    case 'relay':
-      return { ...endpoint, ...rules, relay: change.relay ?? endpoint.relay, route: change.route ?? endpoint.route }
-    case 'http':
-      return { ...endpoint, ...rules, ...changedTarget(endpoint, change) }
-  }
-}
-
-function changedTarget(target: HttpTarget, change: EndpointChange): HttpTarget {
-  return {
-    kind: 'http',
-    url: change.url ?? target.url,
-    forwardHeaders: change.forwardHeaders ?? target.forwardHeaders,
-    disableAfterMs: change.disableAfter === undefined ? target.disableAfterMs : change.disableAfter,
-  }
-}
-
-function urlProblem(text: string): string | null {
-  if (text.length > urlLengthMax) return `must have at most ${urlLengthMax} characters`
-  const url = URL.parse(text)
-  if (url === null) return 'must be a URL like https://shop.example/hooks'
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must begin with http:// or https://'
-  if (url.username !== '' || url.password !== '') {
-    return 'must not carry a user name or password; use headers, like {"authorization": "…"}'
-  }
-  return url.hash === '' && !text.includes('#') ? null : 'must not have a fragment (#…): it is never sent'
 }
 
 function secretProblem(text: string): string | null {

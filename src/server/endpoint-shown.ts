@@ -2,6 +2,7 @@ import { formatDuration } from '../core/duration.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { retryShown } from './retry-schema.ts'
 import { hidden } from './shown.ts'
+import { targetSettingsShown, targetShown } from './targets.ts'
 
 /** All of an endpoint but its secrets. Headers may carry credentials: who may not change them sees only their names. */
 export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ showHeaders: boolean }>) {
@@ -25,10 +26,7 @@ export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ sh
     },
     classify: endpoint.classify,
     headers: showHeaders ? endpoint.headers : namesOnly(endpoint.headers),
-    ...(endpoint.kind === 'http' && {
-      forwardHeaders: endpoint.forwardHeaders,
-      disableAfter: disableAfterShown(endpoint.disableAfterMs),
-    }),
+    ...targetSettingsShown(endpoint),
     status: endpoint.status,
     statusReason: endpoint.statusReason,
     createdAt: new Date(endpoint.createdAt).toISOString(),
@@ -36,21 +34,6 @@ export function endpointShown(endpoint: Endpoint, { showHeaders }: Readonly<{ sh
   }
 }
 
-function targetShown(endpoint: Endpoint) {
-  switch (endpoint.kind) {
-    case 'http':
-      return { url: endpoint.url }
-    case 'handler':
-      return { handler: endpoint.handler }
-    case 'relay':
-      return { relay: endpoint.relay, route: endpoint.route }
-  }
-}
-
 function namesOnly(headers: Endpoint['headers']): Endpoint['headers'] {
   return Object.fromEntries(Object.keys(headers).map((name) => [name, hidden]))
-}
-
-function disableAfterShown(ms: number | null): string | false {
-  return ms === null ? false : formatDuration(ms)
 }

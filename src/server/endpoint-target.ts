@@ -1,4 +1,5 @@
-import type { Endpoint, RelayEndpoint } from '../core/endpoint.ts'
+import { type Endpoint, isRelayEndpoint, targetOf, urlOf } from '../core/endpoint.ts'
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import { didYouMean } from '../core/spelling.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
@@ -34,42 +35,39 @@ function unknownRelay(relays: Relays, tenant: string, name: string): string | nu
 
 /** What is allowed and probably not meant, in sentences: another endpoint of the tenant with the same target and types. */
 export function endpointWarnings(endpoint: Endpoint, others: readonly Endpoint[]): readonly string[] {
-  const target = targetOf(endpoint)
+  const target = comparable(endpoint)
   const types = typesOf(endpoint)
   const twin = others.find(
     (other) =>
       other.id !== endpoint.id &&
       other.tenant === endpoint.tenant &&
-      target !== null &&
-      targetOf(other) === target &&
+      other.kind === endpoint.kind &&
+      comparable(other) === target &&
       typesOf(other) === types,
   )
   if (twin === undefined) return []
-  const what = endpoint.kind === 'relay' ? 'relay, route and types' : 'URL and types'
-  return [`${twin.id} has the same ${what}: every event of these types is delivered to both.`]
+  return [
+    `${twin.id} has the same ${kindFacts[endpoint.kind].targetFields} and types: every event of these types is delivered to both.`,
+  ]
 }
 
-/** null: a handler has a name of its own, which nobody shares. */
-function targetOf(endpoint: Endpoint): string | null {
-  switch (endpoint.kind) {
-    case 'http':
-      return new URL(endpoint.url).href
-    case 'relay':
-      return `${endpoint.relay}/${endpoint.route}`
-    case 'handler':
-      return null
-  }
+/** The same for two URLs that differ in their spelling alone. */
+function comparable(endpoint: Endpoint): string {
+  const url = urlOf(endpoint)
+  return url === null ? targetOf(endpoint) : new URL(url).href
 }
 
 function typesOf({ types }: Endpoint): string {
   return types.toSorted().join(' ')
 }
 
-/** Why nothing can be tried there now, in a sentence; null when it can. */
+/** Why nothing can be tried at a relay's endpoint now, in a sentence; null when it can. */
 export function absence(
   { relays, gate }: Readonly<{ relays: Relays; gate: RelayGate }>,
-  { tenant, relay: name, route }: RelayEndpoint,
+  endpoint: Endpoint,
 ): string | null {
+  if (!isRelayEndpoint(endpoint)) return null
+  const { tenant, relay: name, route } = endpoint
   const relay = relays.named(tenant, name)
   if (relay === null) return `The relay ${name} was revoked: make one of that name, and connect its hub.`
   const link = gate.linkOf(relay.id)
@@ -81,7 +79,6 @@ export function absence(
 
 /** Why an endpoint cannot be deleted now; null: it can. Code that runs would go on without one, and get nothing. */
 export function deletionProblem(endpoint: Endpoint, dispatcher: Pick<Dispatcher, 'isServed'>): string | null {
-  if (endpoint.kind !== 'handler' || !dispatcher.isServed(endpoint.id)) return null
-  const { id, handler } = endpoint
-  return `The code of the handler ${handler} runs, and ${id} is its endpoint: stop the code first, or pause the endpoint.`
+  if (!kindFacts[endpoint.kind].runsHere || !dispatcher.isServed(endpoint.id)) return null
+  return `The code of the handler ${targetOf(endpoint)} runs, and ${endpoint.id} is its endpoint: stop the code first, or pause the endpoint.`
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { z } from 'zod'
 import type { Endpoint, HandlerEndpoint } from '../core/endpoint.ts'
 import { defaultTenant } from '../core/event.ts'
-import { changedEndpoint, endpointSchemas } from './endpoint-schema.ts'
+import { changedEndpoint, endpointSchemas, rulesByDefault } from './endpoint-schema.ts'
 import type { Presets } from './retry-schema.ts'
 import { checkedText, choice, closedObject, duration, tenant } from './schemas.ts'
 
@@ -48,16 +48,7 @@ export function handlerEndpoint(
     tenant: wish.tenant ?? defaultTenant,
     kind: 'handler',
     handler: handlerName(wish),
-    description: '',
-    types: ['*'],
-    ordering: 'none',
-    concurrency: 8,
-    rateLimit: null,
-    timeoutMs: 30 * secondMs,
-    retry: presets.processing,
-    breaker: null,
-    classify: {},
-    headers: {},
+    ...rulesByDefault('handler', presets),
     secrets: [],
     status: known?.status ?? 'active',
     statusReason: known?.statusReason ?? null,

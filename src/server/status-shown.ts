@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { endpointKinds, endpointStatuses, targetOf } from '../core/endpoint.ts'
+import { endpointKinds, endpointStatuses, targetOf, urlOf } from '../core/endpoint.ts'
 import { attentionReasons, nextProbeAt, states } from '../core/status.ts'
 import type { EndpointReport, StatusReport } from '../upkeep/status.ts'
 import { idShown, instantShown } from './answers.ts'
@@ -132,7 +132,7 @@ export function troubleShown({ endpoint, condition, signs, countedAt: at }: Endp
     tenant: endpoint.tenant,
     description: endpoint.description,
     kind: endpoint.kind,
-    url: endpoint.kind === 'http' ? endpoint.url : null,
+    url: urlOf(endpoint),
     target: targetOf(endpoint),
     status: endpoint.status,
     statusReason: endpoint.statusReason,

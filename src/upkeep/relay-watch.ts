@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Notice } from '../core/notice.ts'
 import type { Notification } from '../core/notification.ts'
-import { fullRelayName, type Relay, type RelayLink } from '../core/relay.ts'
+import { fullRelayName, type Relay, type RelayLink, relayOf } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
@@ -109,7 +109,7 @@ export class RelayWatch {
   async #look(): Promise<void> {
     try {
       this.#take(await this.#parts.store.listRelays())
-      const endpoints = Map.groupBy(this.#parts.endpoints(), relayNamed)
+      const endpoints = Map.groupBy(this.#parts.endpoints(), relayOf)
       for (const watched of this.#watched.values()) {
         await this.#lookAt(watched, endpoints.get(fullRelayName(watched.tenant, watched.name)) ?? [])
       }
@@ -173,8 +173,4 @@ export class RelayWatch {
     const { id: relayId, name, tenant } = relay
     this.#parts.tell({ type, tenant, relayId, name, awayMs: this.#parts.clock.steady() - since })
   }
-}
-
-function relayNamed(endpoint: Endpoint): string | null {
-  return endpoint.kind === 'relay' ? fullRelayName(endpoint.tenant, endpoint.relay) : null
 }

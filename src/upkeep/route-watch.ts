@@ -1,6 +1,6 @@
-import type { Endpoint } from '../core/endpoint.ts'
+import { type Endpoint, isRelayEndpoint } from '../core/endpoint.ts'
 import type { Notice } from '../core/notice.ts'
-import { fullRelayName, lacksRoute, type RelayLink } from '../core/relay.ts'
+import { fullRelayName, lacksRoute, type RelayLink, relayOf } from '../core/relay.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 
@@ -38,14 +38,14 @@ export class RouteWatch {
       if (!notice.connected) this.#here.delete(name)
       else {
         this.#here.set(name, notice.relayId)
-        this.#look(this.#parts.endpoints().filter((endpoint) => nameIn(endpoint) === name))
+        this.#look(this.#parts.endpoints().filter((endpoint) => relayOf(endpoint) === name))
       }
     }
   }
 
   #look(endpoints: readonly Endpoint[]): void {
     for (const endpoint of endpoints) {
-      if (endpoint.kind !== 'relay' || endpoint.status !== 'active') continue
+      if (!isRelayEndpoint(endpoint) || endpoint.status !== 'active') continue
       const { id: endpointId, relay, route, tenant } = endpoint
       const relayId = this.#here.get(fullRelayName(tenant, relay))
       if (relayId === undefined) continue
@@ -54,8 +54,4 @@ export class RouteWatch {
       this.#parts.log.warn({ relayId, relay, tenant, route, routes: link?.routes, endpointId }, 'relay.route_missing')
     }
   }
-}
-
-function nameIn(endpoint: Endpoint): string | null {
-  return endpoint.kind === 'relay' ? fullRelayName(endpoint.tenant, endpoint.relay) : null
 }

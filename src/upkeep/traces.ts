@@ -1,4 +1,5 @@
 import type { Attributes, Context, Span, TraceAPI } from '@opentelemetry/api'
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import type { AttemptSettled } from '../core/notice.ts'
 import type { Notices } from '../notices.ts'
 
@@ -28,7 +29,7 @@ async function otelApi(): Promise<Api | null> {
 function record(api: Api, version: string, attempt: AttemptSettled): void {
   const { startedAt, tookMs, outcome, error, endpointKind } = attempt
   const tracer = api.trace.getTracer('posthorn', version)
-  const kind = endpointKind === 'handler' ? api.SpanKind.CONSUMER : api.SpanKind.CLIENT
+  const kind = kindFacts[endpointKind].runsHere ? api.SpanKind.CONSUMER : api.SpanKind.CLIENT
   const options = { kind, startTime: startedAt, attributes: attributesOf(attempt) }
   const span: Span = tracer.startSpan(`deliver ${attempt.type}`, options, parentOf(api, attempt.traceparent))
   if (outcome !== 'delivered') {

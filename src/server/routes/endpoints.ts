@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import { type Caller, mayAct } from '../../core/api-key.ts'
 import { type Endpoint, endpointKinds, endpointStatuses } from '../../core/endpoint.ts'
+import { kindFacts } from '../../core/endpoint-kinds.ts'
 import {
   attemptAnswer,
   endpointAnswer,
@@ -218,7 +219,7 @@ function testRoute(api: Api, parts: ServerParts): void {
     problems: ['conflict', 'limit_reached'],
     handler: async ({ scope, params: { id }, body, bytes, headers }) => {
       const endpoint = known(parts, scope, id)
-      const absent = endpoint.kind === 'relay' ? absence(parts, endpoint) : null
+      const absent = absence(parts, endpoint)
       if (absent !== null) throw new Problem('conflict', absent)
       const content = { type: body.type, data: dataIn(bytes, headers) }
       return attemptShown(await tryOuts.run(endpoint, scope.tenant, content))
@@ -239,7 +240,7 @@ function known({ catalogue }: ServerParts, scope: Scope, id: string): Endpoint {
 
 function signing(parts: ServerParts, scope: Scope, id: string): Endpoint {
   const endpoint = known(parts, scope, id)
-  if (endpoint.kind !== 'handler') return endpoint
+  if (kindFacts[endpoint.kind].signs) return endpoint
   throw new Problem('conflict', `The endpoint ${id} is a handler, and has no secret: nothing leaves this process.`)
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { RelayEndpoint } from '../../core/endpoint.ts'
+import { isRelayEndpoint, type RelayEndpoint } from '../../core/endpoint.ts'
 import { fullRelayName, lacksRoute, type Relay, type RelayLink, relayKeyPattern } from '../../core/relay.ts'
 import type { StoreStats } from '../../store/upkeep-store.ts'
 import { idShown, instantShown, pageOf } from '../answers.ts'
@@ -154,9 +154,8 @@ function factsShown({ id, name, tenant, createdAt }: Relay) {
 
 function shown({ gate, catalogue }: RelayParts, relays: readonly Relay[], { backlog }: StoreStats): readonly object[] {
   const waiting = new Map(backlog.map((entry) => [entry.endpointId, entry]))
-  const leading = Map.groupBy(
-    catalogue.list().filter((endpoint) => endpoint.kind === 'relay'),
-    ({ tenant, relay }) => fullRelayName(tenant, relay),
+  const leading = Map.groupBy(catalogue.list().filter(isRelayEndpoint), ({ tenant, relay }) =>
+    fullRelayName(tenant, relay),
   )
   return relays.map((relay) => {
     const led = leading.get(fullRelayName(relay.tenant, relay.name)) ?? []
