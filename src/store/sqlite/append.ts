@@ -1,15 +1,11 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
+import { arrivalPosition, waitsBehind } from '../../core/lanes.ts'
 import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
+import { LaneRows } from './lane-rows.ts'
 import { type ArrivalRow, arrivalAt, type Calls, cellsPerDelivery, type ItemRow } from './messages.ts'
 import type { Cell } from './rows.ts'
-
-/** The last place that is taken in a lane, if any is: what comes then waits behind it. */
-export const laneTailSql = `
-  SELECT position FROM deliveries INDEXED BY deliveries_lane
-  WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing')
-  ORDER BY position DESC LIMIT 1`
 
 type KnownKey = readonly [fingerprint: string, eventId: string, deliveries: number]
 
@@ -23,7 +19,7 @@ export class Append {
   readonly #hours: DeadLetterHours
   readonly #insertEvent: StatementSync
   readonly #insertDelivery: StatementSync
-  readonly #laneTail: StatementSync
+  readonly #lanes: LaneRows
   readonly #knownKey: StatementSync
   readonly #insertKey: StatementSync
 
@@ -37,7 +33,7 @@ export class Append {
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, settled_at, reason)
       VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`)
-    this.#laneTail = db.prepare(laneTailSql)
+    this.#lanes = new LaneRows(db)
     this.#knownKey = db.prepare(`
       SELECT fingerprint, event_id, deliveries FROM idempotency_keys
       WHERE scope = ? AND key = ? AND expires_at > ?`)
@@ -126,10 +122,9 @@ export class Append {
       this.#hours.add(endpoint.no, 'endpoint_deleted', receivedAt)
       return '2'
     }
-    const tail = lane === null ? undefined : this.#laneTail.get(endpoint.no, lane)
-    const behind = tail !== undefined
-    // Replays are put behind all numbers there were: one that is made later can be smaller than their places.
-    const position = behind ? Math.max(no ?? 0, 1 + (tail.position as number)) : no
+    const tail = lane === null ? null : this.#lanes.tailOf(endpoint.no, lane)
+    const behind = waitsBehind(tail)
+    const position = arrivalPosition(no ?? 0, tail)
     const claimed = leaseEndsAt !== null && !behind
     const status = claimed ? 'processing' : 'pending'
     const dueAt = claimed ? leaseEndsAt : behind ? null : (row[at + 4] as number)

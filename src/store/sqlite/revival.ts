@@ -1,11 +1,12 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Delivery, Pending, Settled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
+import { waitsBehind } from '../../core/lanes.ts'
 import { ended, expired, replayed } from '../../core/lifecycle.ts'
 import type { CancelledDelivery } from '../replay-store.ts'
-import { laneTailSql } from './append.ts'
 import type { Commit } from './commit.ts'
 import type { EndpointTable } from './endpoints.ts'
+import { LaneRows } from './lane-rows.ts'
 import type { Found } from './long-reads.ts'
 import { packChange } from './messages.ts'
 import type { ReplayOutcomes } from './replay-outcomes.ts'
@@ -24,7 +25,7 @@ export class Revival {
   readonly #read: StatementSync
   readonly #dueAt: StatementSync
   readonly #insert: StatementSync
-  readonly #laneTail: StatementSync
+  readonly #lanes: LaneRows
   readonly #deleteAttempts: StatementSync
   readonly #deleteDead: StatementSync
 
@@ -42,7 +43,7 @@ export class Revival {
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at,
           replay_no)
       VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8, ?9)`)
-    this.#laneTail = db.prepare(laneTailSql)
+    this.#lanes = new LaneRows(db)
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDead = db.prepare(`
       DELETE FROM deliveries
@@ -96,9 +97,9 @@ export class Revival {
   }): boolean {
     const { id, eventNo, endpointNo, lane, receivedAt, now, replayNo } = given
     const no = numberOf('dlv', id)
-    const behind = lane !== null && this.#laneTail.get(endpointNo, lane) !== undefined
+    const behind = waitsBehind(lane === null ? null : this.#lanes.tailOf(endpointNo, lane))
     this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now, replayNo)
-    if (lane !== null) this.#commit.toTail(no, endpointNo, lane)
+    if (lane !== null) this.#lanes.moveToTail(no, endpointNo, lane)
     return !behind
   }
 
