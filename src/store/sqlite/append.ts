@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
 import { arrivalPosition, waitsBehind } from '../../core/lanes.ts'
+import { statusAtBirth } from '../../core/lifecycle.ts'
 import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { LaneRows } from './lane-rows.ts'
@@ -116,21 +117,22 @@ export class Append {
     const leaseEndsAt = row[at + 3] as number | null
     const no = numberOf('dlv', id)
     const endpoint = this.#endpoints.find(row[at + 1] as string)
-    if (endpoint.removed) {
-      const cells = [no, id, eventNo, endpoint.no, lane, no, 'failed', null, receivedAt, receivedAt, 'endpoint_deleted']
-      this.#insertDelivery.run(...(cells as Cell[]))
-      this.#hours.add(endpoint.no, 'endpoint_deleted', receivedAt)
-      return '2'
-    }
-    const tail = lane === null ? null : this.#lanes.tailOf(endpoint.no, lane)
+    const tail = lane === null || endpoint.removed ? null : this.#lanes.tailOf(endpoint.no, lane)
     const behind = waitsBehind(tail)
     const position = arrivalPosition(no ?? 0, tail)
-    const claimed = leaseEndsAt !== null && !behind
-    const status = claimed ? 'processing' : 'pending'
-    const dueAt = claimed ? leaseEndsAt : behind ? null : (row[at + 4] as number)
+    const status = statusAtBirth(endpoint.removed, behind, leaseEndsAt !== null)
+    if (status === 'failed') {
+      const cells = [no, id, eventNo, endpoint.no, lane, position, status, null, receivedAt, receivedAt, endpointGone]
+      this.#insertDelivery.run(...(cells as Cell[]))
+      this.#hours.add(endpoint.no, endpointGone, receivedAt)
+      return '2'
+    }
+    const dueAt = status === 'processing' ? leaseEndsAt : behind ? null : (row[at + 4] as number)
     this.#insertDelivery.run(
       ...([no, id, eventNo, endpoint.no, lane, position, status, dueAt, receivedAt, null, null] as Cell[]),
     )
-    return claimed ? '1' : '0'
+    return status === 'processing' ? '1' : '0'
   }
 }
+
+const endpointGone = 'endpoint_deleted'
