@@ -3,6 +3,7 @@ import type { Pending, Settled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
 import { waitsBehind } from '../../core/lanes.ts'
 import { ended, expired, replayed } from '../../core/lifecycle.ts'
+import { mayRequeue } from '../../core/selection.ts'
 import type { CancelledDelivery } from '../replay-store.ts'
 import type { Commit } from './commit.ts'
 import { DeliveryRecords } from './delivery-records.ts'
@@ -56,9 +57,8 @@ export class Revival {
     if (record === null) throw new Error(`no delivery has the row key ${no}`)
     const { delivery } = record
     const { endpointId, lane } = delivery
-    if (this.#endpoints.find(endpointId).removed) return { endpointId, became: 'skipped' }
-    if (delivery.status === 'pending' || delivery.status === 'processing') return { endpointId, became: 'skipped' }
-    const to = replayed(delivery, now)
+    if (!mayRequeue(delivery.status, this.#endpoints.find(endpointId).removed)) return { endpointId, became: 'skipped' }
+    const to = replayed(delivery as Settled, now)
     this.#commit.run([packChange({ to, ...noAttempt })])
     this.#outcomes.link(no, replayNo)
     const isBehind = lane !== null && this.#dueAt.get(no)?.due_at === null
