@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { endpointKinds, endpointStatuses } from '../core/endpoint.ts'
-import { recoverOnly } from '../core/replay.ts'
+import { recoverOnly } from '../core/selection.ts'
 import { ApiClient, longSilenceMsMax } from '../server/client.ts'
 import { rowOf } from './answers.ts'
 import { durationText, json, since } from './arguments.ts'

@@ -1,5 +1,14 @@
 import { type Correction, corrected, plausibleSince, type Reckoning } from './clock.ts'
-import type { DeadLetter, Delivery, DeliveryFacts, Failed, Pending, Processing, Settled } from './delivery.ts'
+import type {
+  DeadLetter,
+  Delivery,
+  DeliveryFacts,
+  DeliveryStatus,
+  Failed,
+  Pending,
+  Processing,
+  Settled,
+} from './delivery.ts'
 import type { Outcome, Reason } from './outcome.ts'
 import { delayAfter, type RetryPolicy } from './retry-policy.ts'
 
@@ -18,7 +27,9 @@ import { delayAfter, type RetryPolicy } from './retry-policy.ts'
  * failed | dead_letter | delivered ── replayed: fresh budget, numbering goes on ─▶ pending
  * ```
  *
- * Every transition returns a new delivery whose version is one higher. Claiming is the store's: it needs a lease.
+ * Every transition returns a new delivery whose version is one higher. A store writes what is decided here, guarded by
+ * the version before. Where it moves many rows at once, or has only a few columns in hand, it asks the rules on plain
+ * values below.
  */
 export function afterAttempt(delivery: Processing, outcome: Outcome, context: AttemptContext): Pending | Settled {
   const { now } = context
@@ -48,6 +59,33 @@ export type AttemptContext = Readonly<{
 
 /** How long to wait when the fault is ours: long enough not to spin, short enough to go on soon. */
 export const oursPauseMs = 1_000
+
+/** How a delivery begins. What an endpoint that was removed meanwhile would get ends as `endpoint_deleted`. */
+export function statusAtBirth(isEndpointGone: boolean, isBehind: boolean, isWanted: boolean): BirthStatus {
+  if (isEndpointGone) return 'failed'
+  return isWanted && !isBehind ? 'processing' : 'pending'
+}
+export type BirthStatus = 'pending' | 'processing' | 'failed'
+
+/** Taken by a dispatcher: due at its endpoint, brought up in its lane, or left by a lease that has ended. Takes the facts alone. */
+export function claimed(delivery: DeliveryFacts, leaseEndsAt: number): Processing {
+  return { ...delivery, version: delivery.version + 1, status: 'processing', leaseEndsAt }
+}
+
+/** Leases in a row that ended without an outcome. `isLapsed`: one more has. */
+export function interruptionsAfter(before: number, isLapsed: boolean): number {
+  return isLapsed ? before + 1 : before
+}
+
+/** Whether interruptions still count after a change. A try that came back, and every end, forgets them. */
+export function keepsInterruptions(status: DeliveryStatus, ran: boolean): boolean {
+  return status === 'pending' && !ran
+}
+
+/** When a delivery is due whose lease was voided with its owner: as it was before the claim. */
+export function dueAfterInterruption(receivedAt: number, replayedAt: number | null, retryAfter: number | null): number {
+  return retryAfter ?? replayedAt ?? receivedAt
+}
 
 /** Given back untried: shutdown, the breaker opened, nothing spent. */
 export function released(delivery: Processing, now: number): Pending {
@@ -89,15 +127,21 @@ export function expired(delivery: Pending, now: number): DeadLetter {
   return { ...advanced(delivery), status: 'dead_letter', reason: 'expired', settledAt: now, retryAfter: null }
 }
 
-/** The instant at which it expires; null: never, or nobody knows its age. A replay starts a new life. */
+/** When its age began; null: nobody knows, because the machine did not know the time. A replay starts a new life. */
+export function bornAt(receivedAt: number, replayedAt: number | null, correction: Correction | null): number | null {
+  const at = Math.max(corrected(receivedAt, correction), corrected(replayedAt ?? receivedAt, correction))
+  return at < plausibleSince ? null : at
+}
+
+/** The instant at which it expires; null: never, or nobody knows its age. */
 export function ageLimit(
   { receivedAt, replayedAt }: DeliveryFacts,
   policy: RetryPolicy,
   correction: Correction | null = null,
 ): number | null {
   if (policy.maxAgeMs === null) return null
-  const bornAt = Math.max(corrected(receivedAt, correction), corrected(replayedAt ?? receivedAt, correction))
-  return bornAt < plausibleSince ? null : bornAt + policy.maxAgeMs
+  const born = bornAt(receivedAt, replayedAt, correction)
+  return born === null ? null : born + policy.maxAgeMs
 }
 
 function hasExpired(delivery: DeliveryFacts, policy: RetryPolicy, ages: Reckoning | null): boolean {

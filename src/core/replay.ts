@@ -1,25 +1,8 @@
-import { type DeliveryFilter, deadStatuses, isSettled } from './delivery.ts'
-import type { Reason } from './outcome.ts'
+import type { Selection } from './selection.ts'
 
 /** `finished`: everything is requeued. `settled`: and every outcome is known. */
 export const replayStatuses = ['running', 'paused', 'finished', 'settled', 'cancelled'] as const
 export type ReplayStatus = (typeof replayStatuses)[number]
-
-/** What a replay brings back: dead letters by filter, or what an endpoint should have had since an instant. */
-export type Selection =
-  | Readonly<{ kind: 'deliveries'; filter: DeliveryFilter }>
-  | Readonly<{ kind: 'recover'; endpointId: string; since: number; until?: number; only: RecoverOnly }>
-
-/** `missing` are events that the endpoint wants and has no delivery of; `all` also sends again what was delivered. */
-export const recoverOnly = ['failed', 'missing', 'all'] as const
-export type RecoverOnly = (typeof recoverOnly)[number]
-
-/** A selection that makes deliveries. It is found by walking over events: what is missing is not among deliveries. */
-export type Recovery = Extract<Selection, { kind: 'recover' }> & Readonly<{ only: 'missing' | 'all' }>
-
-export function isRecovery(selection: Selection): selection is Recovery {
-  return selection.kind === 'recover' && selection.only !== 'failed'
-}
 
 /** A durable job that brings deliveries back, a few at a time. */
 export type Replay = Readonly<{
@@ -84,17 +67,4 @@ export function replayAfter(status: ReplayStatus, verb: ReplayVerb): ReplayStatu
     case 'cancel':
       return status === 'running' || status === 'paused' ? 'cancelled' : null
   }
-}
-
-/** What a replay does not touch, unless it is asked for by this reason. */
-export const leftOut = ['cancelled', 'endpoint_deleted'] as const satisfies readonly Reason[]
-export type LeftOut = Readonly<Record<(typeof leftOut)[number], number>>
-
-/**
- * Which deliveries a replay with this filter means: dead letters unless it names other statuses, never what is still
- * under way, and what a person cancelled or whose endpoint was deleted only when that reason is asked for.
- */
-export function replayable(filter: DeliveryFilter): DeliveryFilter {
-  const statuses = (filter.statuses ?? deadStatuses).filter(isSettled)
-  return filter.reason === undefined ? { ...filter, statuses, exceptReasons: leftOut } : { ...filter, statuses }
 }

@@ -1,18 +1,9 @@
 import type { Clock } from '../core/clock.ts'
-import { type DeliveryFilter, deadStatuses } from '../core/delivery.ts'
-import { formatDuration } from '../core/duration.ts'
+import type { DeliveryFilter } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import { quotaProblem } from '../core/quota.ts'
-import {
-  countsOf,
-  isRecovery,
-  type LeftOut,
-  type Replay,
-  type ReplayVerb,
-  replayAfter,
-  replayable,
-  type Selection,
-} from '../core/replay.ts'
+import { countsOf, type Replay, type ReplayVerb, replayAfter } from '../core/replay.ts'
+import { isRecovery, type LeftOut, recoveryProblem, type Selection, selectedDeliveries } from '../core/selection.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
@@ -85,8 +76,6 @@ const pausedLookMs = 500
 const timerMsMax = 60_000
 const runningMax = 100
 const tenantRunningMaxDefault = 20
-/** Somebody's "7d ago" is a little more than that when it arrives. */
-const slackMs = 60_000
 const creditMs = 1_000
 const readsMax = 3
 const blockedMax = 100
@@ -143,8 +132,7 @@ export class ReplayRunner {
   async preview({ selection, tenant }: Pick<Replay, 'selection' | 'tenant'>): Promise<ReplayPreview> {
     this.#refuseForgotten(selection)
     const { store } = this.#parts
-    const filter = existing(selection)
-    const own = tenant === null ? filter : { ...filter, tenant }
+    const own = selectedDeliveries(selection, tenant)
     const matched = await store.countSelection(selection, tenant)
     const isMissing = selection.kind === 'recover' && selection.only === 'missing'
     const page = isMissing ? null : await store.listDeliveries({ ...own, limit: sampleMax })
@@ -232,14 +220,10 @@ export class ReplayRunner {
     }
   }
 
-  /** Where the record of what was delivered is gone, all of it looks as if it had never been sent. */
   #refuseForgotten(selection: Selection): void {
-    if (selection.kind !== 'recover' || selection.only === 'failed') return
     const { clock, recordKeptMs } = this.#parts
-    if (selection.since >= clock.wall() - recordKeptMs - slackMs) return
-    const kept = formatDuration(recordKeptMs)
-    const message = `since: what was delivered is on record for ${kept}, and would be sent again if it were earlier; name a later instant.`
-    throw new PosthornError('invalid', message)
+    const problem = recoveryProblem(selection, clock.wall(), recordKeptMs)
+    if (problem !== null) throw new PosthornError('invalid', problem)
   }
 
   /** Rejects with `conflict` when there is no room for another job. */
@@ -355,12 +339,4 @@ export class ReplayRunner {
       }
     })
   }
-}
-
-/** Those that are deliveries already. */
-function existing(selection: Selection): DeliveryFilter {
-  if (selection.kind === 'deliveries') return replayable(selection.filter)
-  const { endpointId, since: from, until: to, only } = selection
-  const span = { from, ...(to !== undefined && { to }) }
-  return replayable({ endpointId, ...span, statuses: only === 'all' ? ['delivered', ...deadStatuses] : deadStatuses })
 }

@@ -1,7 +1,8 @@
 import type { DeliveryFilter, GroupBy } from '../core/delivery.ts'
 import type { Ordering } from '../core/endpoint.ts'
 import type { Reason } from '../core/outcome.ts'
-import type { Replay, ReplayStatus, Selection } from '../core/replay.ts'
+import type { Replay, ReplayStatus } from '../core/replay.ts'
+import type { Selection } from '../core/selection.ts'
 import type { Page } from './store.ts'
 import type { EndedDelivery } from './upkeep-store.ts'
 

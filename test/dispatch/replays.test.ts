@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HttpEndpoint } from '../../src/core/endpoint.ts'
-import type { Replay, Selection } from '../../src/core/replay.ts'
+import type { Replay } from '../../src/core/replay.ts'
+import type { Selection } from '../../src/core/selection.ts'
 import type { ReplayRunner } from '../../src/dispatch/replays.ts'
 import { answered, type Bench, type BenchSettings, numberIn, openBench } from '../support/dispatch-bench.ts'
 

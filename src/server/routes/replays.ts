@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { type Replay, type ReplayVerb, recoverOnly, replayStatuses, type Selection } from '../../core/replay.ts'
+import { type Replay, type ReplayVerb, replayStatuses } from '../../core/replay.ts'
+import { recoverOnly, type Selection } from '../../core/selection.ts'
 import { pageOf } from '../answers.ts'
 import { deliveryShown } from '../delivery-detail.ts'
 import { filterOf, replayFilter } from '../filter-schema.ts'

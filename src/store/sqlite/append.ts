@@ -1,15 +1,12 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
+import { arrivalPosition, waitsBehind } from '../../core/lanes.ts'
+import { statusAtBirth } from '../../core/lifecycle.ts'
 import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
+import { LaneRows } from './lane-rows.ts'
 import { type ArrivalRow, arrivalAt, type Calls, cellsPerDelivery, type ItemRow } from './messages.ts'
 import type { Cell } from './rows.ts'
-
-/** The last place that is taken in a lane, if any is: what comes then waits behind it. */
-export const laneTailSql = `
-  SELECT position FROM deliveries INDEXED BY deliveries_lane
-  WHERE endpoint_no = ? AND lane = ? AND lane IS NOT NULL AND status IN ('pending', 'processing')
-  ORDER BY position DESC LIMIT 1`
 
 type KnownKey = readonly [fingerprint: string, eventId: string, deliveries: number]
 
@@ -23,7 +20,7 @@ export class Append {
   readonly #hours: DeadLetterHours
   readonly #insertEvent: StatementSync
   readonly #insertDelivery: StatementSync
-  readonly #laneTail: StatementSync
+  readonly #lanes: LaneRows
   readonly #knownKey: StatementSync
   readonly #insertKey: StatementSync
 
@@ -37,7 +34,7 @@ export class Append {
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, settled_at, reason)
       VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`)
-    this.#laneTail = db.prepare(laneTailSql)
+    this.#lanes = new LaneRows(db)
     this.#knownKey = db.prepare(`
       SELECT fingerprint, event_id, deliveries FROM idempotency_keys
       WHERE scope = ? AND key = ? AND expires_at > ?`)
@@ -120,22 +117,22 @@ export class Append {
     const leaseEndsAt = row[at + 3] as number | null
     const no = numberOf('dlv', id)
     const endpoint = this.#endpoints.find(row[at + 1] as string)
-    if (endpoint.removed) {
-      const cells = [no, id, eventNo, endpoint.no, lane, no, 'failed', null, receivedAt, receivedAt, 'endpoint_deleted']
+    const tail = lane === null || endpoint.removed ? null : this.#lanes.tailOf(endpoint.no, lane)
+    const behind = waitsBehind(tail)
+    const position = arrivalPosition(no ?? 0, tail)
+    const status = statusAtBirth(endpoint.removed, behind, leaseEndsAt !== null)
+    if (status === 'failed') {
+      const cells = [no, id, eventNo, endpoint.no, lane, position, status, null, receivedAt, receivedAt, endpointGone]
       this.#insertDelivery.run(...(cells as Cell[]))
-      this.#hours.add(endpoint.no, 'endpoint_deleted', receivedAt)
+      this.#hours.add(endpoint.no, endpointGone, receivedAt)
       return '2'
     }
-    const tail = lane === null ? undefined : this.#laneTail.get(endpoint.no, lane)
-    const behind = tail !== undefined
-    // Replays are put behind all numbers there were: one that is made later can be smaller than their places.
-    const position = behind ? Math.max(no ?? 0, 1 + (tail.position as number)) : no
-    const claimed = leaseEndsAt !== null && !behind
-    const status = claimed ? 'processing' : 'pending'
-    const dueAt = claimed ? leaseEndsAt : behind ? null : (row[at + 4] as number)
+    const dueAt = status === 'processing' ? leaseEndsAt : behind ? null : (row[at + 4] as number)
     this.#insertDelivery.run(
       ...([no, id, eventNo, endpoint.no, lane, position, status, dueAt, receivedAt, null, null] as Cell[]),
     )
-    return claimed ? '1' : '0'
+    return status === 'processing' ? '1' : '0'
   }
 }
+
+const endpointGone = 'endpoint_deleted'

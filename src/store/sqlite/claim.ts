@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
+import { claimed, dueAfterInterruption, interruptionsAfter } from '../../core/lifecycle.ts'
 import type { Backlog, ClaimRequest, LeaseRenewal, PullBackRequest } from '../store.ts'
 import type { LightClaim, LightClaimAnswer } from './bodies.ts'
 import type { EndpointTable } from './endpoints.ts'
@@ -10,20 +11,36 @@ import {
   eventCells,
   lightEventColumns,
   statusCell,
-  toClaimed,
   toFacts,
   toLightEvent,
+  versionCell,
 } from './rows.ts'
 
 /** What `take` needs of a row. */
 export const claimColumns = `${deliveryColumns}, ${lightEventColumns}, d.no, d.interruptions, d.endpoint_no`
-const interruptionsAt = deliveryCells + eventCells + 1
+export const claimAt = {
+  version: versionCell,
+  status: statusCell,
+  body: deliveryCells + eventCells - 1,
+  no: deliveryCells + eventCells,
+  interruptions: deliveryCells + eventCells + 1,
+  endpointNo: deliveryCells + eventCells + 2,
+} as const
 
 /** The statement behind every claim of due work: its plan is pinned by a test. */
 export const readySql = `
   SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_ready JOIN events e ON e.no = d.event_no
   WHERE d.endpoint_no = ? AND d.status = 'pending' AND d.due_at IS NOT NULL AND d.due_at <= ?
   ORDER BY d.due_at, d.position LIMIT ?`
+
+type LeasedRow = Readonly<{
+  no: number
+  version: number
+  received_at: number
+  replayed_at: number | null
+  retry_after: number | null
+  interruptions: number
+}>
 
 /** Takes due work under leases; runs inside the batch's transaction. */
 export class ClaimWork {
@@ -38,7 +55,8 @@ export class ClaimWork {
   readonly #lapsedAt: StatementSync
   readonly #renew: StatementSync
   readonly #pullBack: StatementSync
-  readonly #void: StatementSync
+  readonly #leased: StatementSync
+  readonly #interrupt: StatementSync
   readonly #body: StatementSync
 
   constructor(db: DatabaseSync, endpoints: EndpointTable) {
@@ -52,7 +70,8 @@ export class ClaimWork {
       WHERE d.no = ? AND d.id = ? AND (d.status = 'pending' AND d.due_at IS NOT NULL
         OR d.status = 'processing' AND d.due_at <= ?)`)
     this.#take = db.prepare(`
-      UPDATE deliveries SET status = 'processing', version = version + 1, due_at = ?, interruptions = ? WHERE no = ?`)
+      UPDATE deliveries SET status = 'processing', version = ?2, due_at = ?3, interruptions = ?4
+      WHERE no = ?1 AND version = ?2 - 1`)
     this.#nextDue = db.prepare(`
       SELECT due_at FROM deliveries INDEXED BY deliveries_ready
       WHERE endpoint_no = ? AND status = 'pending' AND due_at IS NOT NULL ORDER BY due_at LIMIT 1`)
@@ -67,16 +86,16 @@ export class ClaimWork {
       WHERE status = 'processing' AND due_at <= ? GROUP BY endpoint_no`)
     this.#renew = db.prepare(`UPDATE deliveries SET due_at = ? WHERE no = ? AND version = ? AND status = 'processing'`)
     this.#pullBack = db.prepare(`
-      UPDATE deliveries INDEXED BY deliveries_ready SET version = version + 1, retry_after = min(retry_after, ?1),
-        due_at = CASE WHEN retry_after IS NULL THEN ?2 ELSE ?1 END
-      WHERE endpoint_no = ?3 AND status = 'pending' AND due_at IS NOT NULL AND due_at > min(?1, ?2)
-        AND due_at > CASE WHEN retry_after IS NULL THEN ?2 ELSE ?1 END
-        AND (?4 IS NULL OR substr(last_error, 1, length(?4)) = ?4)`)
-    this.#void = db.prepare(`
-      UPDATE deliveries INDEXED BY deliveries_leased SET status = 'pending', version = version + 1,
-        interruptions = interruptions + 1,
-        due_at = coalesce(retry_after, replayed_at, received_at)
-      WHERE status = 'processing'`)
+      UPDATE deliveries INDEXED BY deliveries_ready
+      SET version = version + 1, due_at = ?1, retry_after = min(retry_after, ?1)
+      WHERE endpoint_no = ?2 AND status = 'pending' AND due_at IS NOT NULL AND due_at > ?1
+        AND (retry_after IS NULL) = ?3 AND (?4 IS NULL OR substr(last_error, 1, length(?4)) = ?4)`)
+    this.#leased = db.prepare(`
+      SELECT no, version, received_at, replayed_at, retry_after, interruptions
+      FROM deliveries INDEXED BY deliveries_leased WHERE status = 'processing'`)
+    this.#interrupt = db.prepare(`
+      UPDATE deliveries SET status = 'pending', version = version + 1, due_at = ?, interruptions = ?
+      WHERE no = ? AND version = ?`)
     this.#body = db.prepare('SELECT body FROM events WHERE no = ? AND id = ?')
     for (const rows of [this.#ready, this.#lapsed, this.#named]) rows.setReturnArrays(true)
   }
@@ -87,7 +106,7 @@ export class ClaimWork {
     if ('deliveryIds' in from) {
       for (const id of from.deliveryIds) {
         const row = this.#named.get(numberOf('dlv', id), id, now) as unknown as Cell[] | undefined
-        if (row !== undefined) work.offer(row, row[statusCell] === 'processing')
+        if (row !== undefined) work.offer(row, row[claimAt.status] === 'processing')
       }
       return { ...work.take(), nextDueAt: null }
     }
@@ -105,11 +124,12 @@ export class ClaimWork {
   /** Puts one row, read with `claimColumns`, under a lease. */
   take(row: readonly Cell[], { leaseEndsAt, lapsed }: { leaseEndsAt: number; lapsed: boolean }): LightClaim {
     const event = toLightEvent(row, deliveryCells)
-    const endpointId = this.#endpoints.idOf(row[interruptionsAt + 1] as number)
+    const endpointId = this.#endpoints.idOf(row[claimAt.endpointNo] as number)
     const facts = toFacts(row, 0, { eventId: event.id, endpointId })
-    const interruptions = (row[interruptionsAt] as number) + (lapsed ? 1 : 0)
-    this.#take.run(leaseEndsAt, interruptions, row[interruptionsAt - 1] as number)
-    return { delivery: toClaimed(facts, leaseEndsAt), event, interruptions }
+    const interruptions = interruptionsAfter(row[claimAt.interruptions] as number, lapsed)
+    const delivery = claimed(facts, leaseEndsAt)
+    this.#take.run(row[claimAt.no] as number, delivery.version, leaseEndsAt, interruptions)
+    return { delivery, event, interruptions }
   }
 
   /** One large body: claims come without. */
@@ -117,6 +137,7 @@ export class ClaimWork {
     return (this.#body.get(numberOf('evt', eventId), eventId)?.body ?? null) as Uint8Array | null
   }
 
+  /** Moves the end of a lease and nothing else: the version stays, so that the outcome in hand still fits. */
   renew(leases: readonly LeaseRenewal[]): void {
     for (const { deliveryId, version, leaseEndsAt } of leases) {
       this.#renew.run(leaseEndsAt, numberOf('dlv', deliveryId), version)
@@ -148,14 +169,22 @@ export class ClaimWork {
     return found
   }
 
+  /** Two moves of many rows: what is due too late becomes due at the limit that is its own. */
   pullBack({ endpointId, latestDueAt, untriedDueAt, lastError }: PullBackRequest): number {
     const { no } = this.#endpoints.find(endpointId)
-    return Number(this.#pullBack.run(latestDueAt, untriedDueAt, no, lastError ?? null).changes)
+    const pull = (dueAt: number, isUntried: 0 | 1) =>
+      Number(this.#pullBack.run(dueAt, no, isUntried, lastError ?? null).changes)
+    return pull(latestDueAt, 0) + pull(untriedDueAt, 1)
   }
 
   /** A new owner of the file voids the leases of the one before it. */
   voidLeases(): number {
-    return Number(this.#void.run().changes)
+    const rows = this.#leased.all() as unknown as LeasedRow[]
+    for (const { no, version, received_at, replayed_at, retry_after, interruptions } of rows) {
+      const dueAt = dueAfterInterruption(received_at, replayed_at, retry_after)
+      this.#interrupt.run(dueAt, interruptionsAfter(interruptions, true), no, version)
+    }
+    return rows.length
   }
 }
 
@@ -187,7 +216,7 @@ class WorkInHand {
       this.#isFull = true
       return false
     }
-    const interruptions = (row[interruptionsAt] as number) + (lapsed ? 1 : 0)
+    const interruptions = interruptionsAfter(row[claimAt.interruptions] as number, lapsed)
     if (interruptions >= (this.#request.aloneFrom ?? Number.POSITIVE_INFINITY)) {
       // It may have ended the process before: whatever is taken with it would be suspected too.
       this.#isFull = true
@@ -204,6 +233,6 @@ class WorkInHand {
 }
 
 function bytesIn(row: readonly Cell[]): number {
-  const body = row[deliveryCells + eventCells - 1] as Uint8Array | number
+  const body = row[claimAt.body] as Uint8Array | number
   return typeof body === 'number' ? body : body.length
 }

@@ -1,14 +1,20 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { type DeliveryFilter, deadStatuses, type GroupBy } from '../../core/delivery.ts'
+import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
-import { isRecovery, type Selection } from '../../core/replay.ts'
+import {
+  deadOnly,
+  isRecovery,
+  reachesTenant,
+  type Selection,
+  selectedDeliveries,
+  waitingOnly,
+} from '../../core/selection.ts'
 import type { DeadLetterGroup } from '../replay-store.ts'
 import type { StoreStats } from '../upkeep-store.ts'
 import { groupDead } from './grouping.ts'
 import { countMatching, type Matching, matching, newestKeys, walkMatching } from './matching.ts'
 import type { Reads } from './reads.ts'
 import { countRecovery, readEndpoint } from './recovery.ts'
-import { selected } from './selection.ts'
 import { Statements } from './statements.ts'
 import { readStats } from './stats.ts'
 
@@ -58,7 +64,7 @@ export class LongReader {
   }
 
   findWaiting({ filter, before, limit }: WaitingQuery): readonly string[] {
-    const waiting = matching({ ...filter, statuses: ['pending'] }, this.#statements)
+    const waiting = matching(waitingOnly(filter), this.#statements)
     const start = before === null ? null : numberOf('dlv', before)
     const bounds = { before: start, limit, looksMax: Number.POSITIVE_INFINITY, rowKey: 'd.no' }
     const { keys } = newestKeys(this.#statements, waiting, bounds)
@@ -89,11 +95,11 @@ export class LongReader {
     if (isRecovery(selection)) {
       const lastNo = this.#lastNo('events')
       const endpoint = readEndpoint(this.#statements, selection.endpointId)
-      if (endpoint === null || (tenant !== null && tenant !== endpoint.tenant)) return { matched: 0, lastNo }
+      if (endpoint === null || !reachesTenant(tenant, endpoint.tenant)) return { matched: 0, lastNo }
       return { matched: countRecovery(this.#statements, selection, endpoint, lastNo), lastNo }
     }
     const lastNo = this.#lastNo('deliveries')
-    const filter = selected(selection, tenant)
+    const filter = selectedDeliveries(selection, tenant)
     const span = { after: 0, last: lastNo }
     return {
       matched: countMatching(this.#statements, matching(filter, this.#statements), span, Number.MAX_SAFE_INTEGER),
@@ -114,9 +120,4 @@ export class LongReader {
   #lastNo(table: 'events' | 'deliveries'): number {
     return (this.#statements.row(`SELECT max(no) FROM ${table}`, [])?.[0] ?? 0) as number
   }
-}
-
-function deadOnly(filter: DeliveryFilter): DeliveryFilter {
-  const { statuses } = filter
-  return { ...filter, statuses: deadStatuses.filter((status) => statuses === undefined || statuses.includes(status)) }
 }

@@ -1,5 +1,6 @@
 import type { ApiKey } from '../../core/api-key.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
+import { keepsInterruptions } from '../../core/lifecycle.ts'
 import type { Relay } from '../../core/relay.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Source } from '../../core/source.ts'
@@ -196,7 +197,7 @@ export function packChange({ to, attempt, claimNext, ran = false, follows = fals
     to.replayedAt,
     settledAt,
     reason,
-    ran ? 1 : 0,
+    keepsInterruptions(to.status, ran) ? 1 : 0,
   ]
   if (attempt !== null) {
     const headers = attempt.responseHeaders === null ? null : JSON.stringify(attempt.responseHeaders)

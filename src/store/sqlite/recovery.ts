@@ -1,7 +1,7 @@
-import { type DeliveryStatus, isSettled } from '../../core/delivery.ts'
+import type { DeliveryStatus } from '../../core/delivery.ts'
 import type { Reason } from '../../core/outcome.ts'
-import { leftOut, type Recovery } from '../../core/replay.ts'
 import { typeMatcher } from '../../core/routing.ts'
+import { mayGoAgain, mayRecover, type Recovery, recoveryStep } from '../../core/selection.ts'
 import { firstNumberSince, type Span } from './matching.ts'
 import type { Cell } from './rows.ts'
 import type { Statements } from './statements.ts'
@@ -76,23 +76,24 @@ const countedAtOnce = 10_000
 
 function recoverables(
   statements: Statements,
-  { since, until = Number.POSITIVE_INFINITY, only }: Recovery,
+  selection: Recovery,
   endpoint: RecoveryEndpoint,
   wants: (type: string) => boolean,
   [eventNo, tenant, type, key, receivedAt]: readonly Cell[],
 ): readonly Recoverable[] {
-  if ((receivedAt as number) < since || (receivedAt as number) >= until) return []
   const isWanted = tenant === endpoint.tenant && wants(type as string)
-  if (!isWanted && only === 'missing') return []
+  if (!mayRecover(selection, receivedAt as number, isWanted)) return []
   const deliveries = statements.rows(deliveriesSql, [eventNo as number, endpoint.no])
-  if (deliveries.length > 0) {
-    return only === 'missing' ? [] : deliveries.filter(mayGoAgain).map(([no]) => ({ kind: 'again', no: no as number }))
+  switch (recoveryStep(selection.only, isWanted, deliveries.length)) {
+    case 'none':
+      return []
+    case 'make': {
+      const missing = { eventNo: eventNo as number, key: key as string | null, receivedAt: receivedAt as number }
+      return [{ kind: 'missing', ...missing }]
+    }
+    case 'again':
+      return deliveries
+        .filter(([, status, reason]) => mayGoAgain(status as DeliveryStatus, reason as Reason | null))
+        .map(([no]) => ({ kind: 'again', no: no as number }))
   }
-  if (!isWanted) return []
-  const missing = { eventNo: eventNo as number, key: key as string | null, receivedAt: receivedAt as number }
-  return [{ kind: 'missing', ...missing }]
-}
-
-function mayGoAgain([, status, reason]: readonly Cell[]): boolean {
-  return isSettled(status as DeliveryStatus) && !(leftOut as readonly Reason[]).includes(reason as Reason)
 }

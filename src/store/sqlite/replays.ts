@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { laneOf } from '../../core/lanes.ts'
-import { isRecovery, type Recovery, type Replay, type ReplayStatus } from '../../core/replay.ts'
+import type { Replay, ReplayStatus } from '../../core/replay.ts'
+import { isRecovery, type Recovery, reachesTenant, selectedDeliveries, selectionStart } from '../../core/selection.ts'
 import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Found } from './long-reads.ts'
@@ -9,7 +10,6 @@ import { type Recoverable, walkRecovery } from './recovery.ts'
 import type { ReplayOutcomes } from './replay-outcomes.ts'
 import { replayColumns, replayDoneAt, replayLastAt, toReplay } from './replay-rows.ts'
 import type { Revival } from './revival.ts'
-import { selected, startOf } from './selection.ts'
 import { Statements } from './statements.ts'
 
 /** A step never looks at more rows than this, whatever it finds: nobody's commit waits for a filter that matches rarely. */
@@ -58,7 +58,7 @@ export class Replays {
   create({ replay, lastNo }: { replay: Replay; lastNo: number }): Replay {
     const { id, tenant, status, selection, rate, note, by, matched, requeued, delivered, failedAgain, skipped } = replay
     const settings = JSON.stringify({ selection, rate, note, by })
-    const since = startOf(selection)
+    const since = selectionStart(selection)
     const doneNo = since === null ? 0 : firstNumberSince(since) - 1
     const { createdAt, updatedAt, endedAt, settledAt } = replay
     const counts = [matched, requeued, delivered, failedAgain, skipped]
@@ -101,7 +101,7 @@ export class Replays {
     const bounds = { span, limit: step.limit, looksMax: looksPerStepMax }
     const { keys, doneNo, exhausted } = walkMatching(
       this.#statements,
-      matching(selected(selection, tenant), this.#statements),
+      matching(selectedDeliveries(selection, tenant), this.#statements),
       bounds,
     )
     const woken = new Set<string>()
@@ -113,7 +113,7 @@ export class Replays {
   #recover({ no: replayNo, replay, span }: Job, selection: Recovery, step: ReplayStep): Progress {
     const { matched, requeued, skipped, tenant } = replay
     const key = this.#endpoints.find(selection.endpointId)
-    const isForeign = tenant !== null && step.recover !== null && step.recover.tenant !== tenant
+    const isForeign = step.recover !== null && !reachesTenant(tenant, step.recover.tenant)
     if (key.removed || isForeign) {
       const left = Math.max(0, matched - requeued - skipped)
       return { requeued: 0, skipped: left, doneNo: span.last, exhausted: true, endpointIds: [] }

@@ -1,15 +1,17 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Delivery, Pending, Settled } from '../../core/delivery.ts'
+import type { Pending, Settled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
+import { waitsBehind } from '../../core/lanes.ts'
 import { ended, expired, replayed } from '../../core/lifecycle.ts'
+import { mayRequeue } from '../../core/selection.ts'
 import type { CancelledDelivery } from '../replay-store.ts'
-import { laneTailSql } from './append.ts'
 import type { Commit } from './commit.ts'
+import { DeliveryRecords } from './delivery-records.ts'
 import type { EndpointTable } from './endpoints.ts'
+import { LaneRows } from './lane-rows.ts'
 import type { Found } from './long-reads.ts'
 import { packChange } from './messages.ts'
 import type { ReplayOutcomes } from './replay-outcomes.ts'
-import { type Cell, deliveryCells, deliveryColumns, toDelivery } from './rows.ts'
 
 /** As it was before. */
 type Ended = Readonly<{ delivery: Pending; tenant: string; type: string }>
@@ -21,10 +23,10 @@ export class Revival {
   readonly #endpoints: EndpointTable
   readonly #commit: Commit
   readonly #outcomes: ReplayOutcomes
-  readonly #read: StatementSync
+  readonly #records: DeliveryRecords
   readonly #dueAt: StatementSync
   readonly #insert: StatementSync
-  readonly #laneTail: StatementSync
+  readonly #lanes: LaneRows
   readonly #deleteAttempts: StatementSync
   readonly #deleteDead: StatementSync
 
@@ -32,17 +34,14 @@ export class Revival {
     this.#endpoints = endpoints
     this.#commit = commit
     this.#outcomes = outcomes
-    this.#read = db.prepare(`
-      SELECT ${deliveryColumns}, e.id, d.endpoint_no, e.tenant, e.type
-      FROM deliveries d JOIN events e ON e.no = d.event_no WHERE d.no = ?`)
-    this.#read.setReturnArrays(true)
+    this.#records = new DeliveryRecords(db, endpoints)
     this.#dueAt = db.prepare('SELECT due_at FROM deliveries WHERE no = ?')
     this.#insert = db.prepare(`
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at,
           replay_no)
       VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8, ?9)`)
-    this.#laneTail = db.prepare(laneTailSql)
+    this.#lanes = new LaneRows(db)
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDead = db.prepare(`
       DELETE FROM deliveries
@@ -54,11 +53,12 @@ export class Revival {
     no: number,
     { now, replayNo }: { now: number; replayNo: number },
   ): Readonly<{ endpointId: string; became: 'due' | 'behind' | 'skipped' }> {
-    const { delivery } = this.#find(no)
+    const record = this.#records.find(no)
+    if (record === null) throw new Error(`no delivery has the row key ${no}`)
+    const { delivery } = record
     const { endpointId, lane } = delivery
-    if (this.#endpoints.find(endpointId).removed) return { endpointId, became: 'skipped' }
-    if (delivery.status === 'pending' || delivery.status === 'processing') return { endpointId, became: 'skipped' }
-    const to = replayed(delivery, now)
+    if (!mayRequeue(delivery.status, this.#endpoints.find(endpointId).removed)) return { endpointId, became: 'skipped' }
+    const to = replayed(delivery as Settled, now)
     this.#commit.run([packChange({ to, ...noAttempt })])
     this.#outcomes.link(no, replayNo)
     const isBehind = lane !== null && this.#dueAt.get(no)?.due_at === null
@@ -96,9 +96,9 @@ export class Revival {
   }): boolean {
     const { id, eventNo, endpointNo, lane, receivedAt, now, replayNo } = given
     const no = numberOf('dlv', id)
-    const behind = lane !== null && this.#laneTail.get(endpointNo, lane) !== undefined
+    const behind = waitsBehind(lane === null ? null : this.#lanes.tailOf(endpointNo, lane))
     this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now, replayNo)
-    if (lane !== null) this.#commit.toTail(no, endpointNo, lane)
+    if (lane !== null) this.#lanes.moveToTail(no, endpointNo, lane)
     return !behind
   }
 
@@ -113,23 +113,10 @@ export class Revival {
   }
 
   #end(no: number, end: (delivery: Pending) => Settled): Ended | null {
-    const row = this.#read.get(no) as unknown as Cell[] | undefined
-    if (row === undefined) return null
-    const { delivery, tenant, type } = this.#recordOf(row)
-    if (delivery.status !== 'pending') return null
+    const record = this.#records.find(no)
+    if (record === null || record.delivery.status !== 'pending') return null
+    const { delivery, tenant, type } = record
     this.#commit.run([packChange({ to: end(delivery), ...noAttempt })])
-    return { delivery, tenant, type }
-  }
-
-  #find(no: number): Readonly<{ delivery: Delivery; tenant: string; type: string }> {
-    const row = this.#read.get(no) as unknown as Cell[] | undefined
-    if (row === undefined) throw new Error(`no delivery has the row key ${no}`)
-    return this.#recordOf(row)
-  }
-
-  #recordOf(row: readonly Cell[]): Readonly<{ delivery: Delivery; tenant: string; type: string }> {
-    const [eventId, endpointNo, tenant, type] = row.slice(deliveryCells) as [string, number, string, string]
-    const delivery = toDelivery(row, 0, { eventId, endpointId: this.#endpoints.idOf(endpointNo) })
     return { delivery, tenant, type }
   }
 }

@@ -1,5 +1,5 @@
 import type { Attempt } from '../../core/attempt.ts'
-import type { Delivery, DeliveryFacts, DeliveryStatus, Processing } from '../../core/delivery.ts'
+import type { Delivery, DeliveryFacts, DeliveryStatus } from '../../core/delivery.ts'
 import type { Event } from '../../core/event.ts'
 import type { OutcomeKind, Reason } from '../../core/outcome.ts'
 import { largeBytesMin } from '../store.ts'
@@ -46,7 +46,8 @@ export const deliveryColumns =
   'd.id, d.lane, d.received_at, d.attempts, d.tries_in_budget, d.version, d.retry_after, d.last_error, ' +
   'd.last_attempt_at, d.replayed_at, d.status, d.due_at, d.settled_at, d.reason'
 export const deliveryCells = 14
-/** Where the status is among them. */
+/** Where the version and the status are among them. */
+export const versionCell = 5
 export const statusCell = 10
 
 export function toFacts(row: readonly Cell[], at: number, ids: { eventId: string; endpointId: string }): DeliveryFacts {
@@ -84,11 +85,6 @@ export function toDelivery(row: readonly Cell[], at: number, ids: { eventId: str
     case 'dead_letter':
       return { ...facts, status, reason, settledAt }
   }
-}
-
-/** A pending row as it is after a claim. */
-export function toClaimed(facts: DeliveryFacts, leaseEndsAt: number): Processing {
-  return { ...facts, version: facts.version + 1, status: 'processing', leaseEndsAt }
 }
 
 /** What a status says beyond the facts: due_at, settled_at, reason. */

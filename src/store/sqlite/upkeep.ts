@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { type Correction, corrected, plausibleSince } from '../../core/clock.ts'
+import { type Correction, corrected } from '../../core/clock.ts'
 import type { DeliveryStatus } from '../../core/delivery.ts'
+import { bornAt } from '../../core/lifecycle.ts'
 import { eventKeptUntil, keptUntil, type Retention } from '../../core/retention.ts'
 import type {
   EndedDelivery,
@@ -66,9 +67,8 @@ export class Upkeep {
     const rows = this.#aged.all(endpointNo, bornBefore, ...start, limit) as unknown as AgedRow[]
     const deliveries: EndedDelivery[] = []
     for (const { no, received_at, replayed_at } of rows) {
-      const bornAt = Math.max(corrected(received_at, correction), corrected(replayed_at ?? received_at, correction))
-      // What came while the clock was wrong has no age, unless it was brought back since.
-      if (bornAt >= bornBefore || bornAt < plausibleSince) continue
+      const born = bornAt(received_at, replayed_at, correction)
+      if (born === null || born >= bornBefore) continue
       // One by one: the end of a head changes the next in its lane, which may be in this chunk too.
       const ended = this.#revival.expire(no, now)
       if (ended === null) continue

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { HttpEndpoint } from '../../../src/core/endpoint.ts'
-import type { RecoverOnly, Replay } from '../../../src/core/replay.ts'
+import type { Replay } from '../../../src/core/replay.ts'
+import type { RecoverOnly } from '../../../src/core/selection.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { anArrival, anEvent, anId, aReplay, t0 } from '../../support/builders.ts'
 import { claimDue, endAll, ended, type Promised, statusOf, withEndpoint } from './promises.ts'

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { deliveryStatuses } from '../../src/core/delivery.ts'
+import {
+  deadOnly,
+  isRecovery,
+  mayGoAgain,
+  mayRecover,
+  mayRequeue,
+  type Recovery,
+  reachesTenant,
+  recoverOnly,
+  recoveryProblem,
+  recoveryStep,
+  replayable,
+  selectedDeliveries,
+  selectionStart,
+  waitingOnly,
+} from '../../src/core/selection.ts'
+
+test('a replay means dead letters, unless other statuses are named', () => {
+  assert.deepEqual(replayable({ type: 'a' }).statuses, ['failed', 'dead_letter'])
+  assert.deepEqual(replayable({ statuses: ['delivered', 'failed'] }).statuses, ['delivered', 'failed'])
+})
+
+test('a replay never means what is still under way', () => {
+  assert.deepEqual(replayable({ statuses: ['pending', 'processing', 'dead_letter'] }).statuses, ['dead_letter'])
+})
+
+test('a replay leaves out what was cancelled or whose endpoint was deleted, unless asked for by reason', () => {
+  assert.deepEqual(replayable({}).exceptReasons, ['cancelled', 'endpoint_deleted'])
+  assert.deepEqual(replayable({ reason: 'cancelled' }), { reason: 'cancelled', statuses: ['failed', 'dead_letter'] })
+})
+
+test('only a job for what is missing, or for all, makes deliveries', () => {
+  const recovers = recoverOnly.filter((only) => isRecovery({ kind: 'recover', endpointId: 'ep_1', since: 0, only }))
+  assert.deepEqual(recovers, ['missing', 'all'])
+  assert.equal(isRecovery({ kind: 'deliveries', filter: {} }), false)
+})
+
+test('a job to recover means dead letters of its endpoint and span, or with all also what was delivered', () => {
+  const recover = { kind: 'recover', endpointId: 'ep_1', since: 5 } as const
+  const except = { exceptReasons: ['cancelled', 'endpoint_deleted'] }
+  assert.deepEqual(selectedDeliveries({ ...recover, until: 9, only: 'failed' }, null), {
+    endpointId: 'ep_1',
+    from: 5,
+    to: 9,
+    statuses: ['failed', 'dead_letter'],
+    ...except,
+  })
+  assert.deepEqual(selectedDeliveries({ ...recover, only: 'all' }, 'a'), {
+    tenant: 'a',
+    endpointId: 'ep_1',
+    from: 5,
+    statuses: ['delivered', 'failed', 'dead_letter'],
+    ...except,
+  })
+})
+
+test('a job of one tenant never reaches what is of another', () => {
+  const own = selectedDeliveries({ kind: 'deliveries', filter: { type: 'a' } }, 'a')
+  assert.equal(own.tenant, 'a')
+  const foreign = selectedDeliveries({ kind: 'deliveries', filter: { tenant: 'b' } }, 'a')
+  assert.deepEqual(foreign.statuses, [])
+  assert.deepEqual([reachesTenant(null, 'b'), reachesTenant('b', 'b'), reachesTenant('a', 'b')], [true, true, false])
+})
+
+test('only what has ended at an endpoint that is there is requeued', () => {
+  const open = deliveryStatuses.filter((status) => mayRequeue(status, false))
+  assert.deepEqual(open, ['delivered', 'failed', 'dead_letter'])
+  assert.deepEqual(
+    deliveryStatuses.filter((status) => mayRequeue(status, true)),
+    [],
+  )
+})
+
+test('discard means dead letters, and cancel what is pending', () => {
+  assert.deepEqual(deadOnly({ type: 'a' }), { type: 'a', statuses: ['failed', 'dead_letter'] })
+  assert.deepEqual(deadOnly({ statuses: ['delivered', 'failed'] }).statuses, ['failed'])
+  assert.deepEqual(waitingOnly({ statuses: ['failed'] }).statuses, ['pending'])
+})
+
+test('a selection starts where its filter or its span does', () => {
+  assert.equal(selectionStart({ kind: 'deliveries', filter: {} }), null)
+  assert.equal(selectionStart({ kind: 'deliveries', filter: { from: 7 } }), 7)
+  assert.equal(selectionStart({ kind: 'recover', endpointId: 'ep_1', since: 5, only: 'all' }), 5)
+})
+
+test('a recovery makes what is missing, and with all sends again what there is', () => {
+  const table = (['missing', 'all'] as const).flatMap((only) =>
+    [false, true].map((isWanted) => [only, isWanted, recoveryStep(only, isWanted, 0), recoveryStep(only, isWanted, 2)]),
+  )
+  assert.deepEqual(table, [
+    ['missing', false, 'none', 'none'],
+    ['missing', true, 'make', 'none'],
+    ['all', false, 'none', 'again'],
+    ['all', true, 'make', 'again'],
+  ])
+})
+
+test('a recovery looks at events of its span, and with missing only at those that the endpoint wants', () => {
+  const missing: Recovery = { kind: 'recover', endpointId: 'ep_1', since: 5, until: 9, only: 'missing' }
+  assert.deepEqual(
+    [4, 5, 8, 9].map((receivedAt) => mayRecover(missing, receivedAt, true)),
+    [false, true, true, false],
+  )
+  assert.equal(mayRecover(missing, 5, false), false)
+  assert.equal(mayRecover({ ...missing, only: 'all' }, 5, false), true)
+  assert.equal(mayRecover({ kind: 'recover', endpointId: 'ep_1', since: 5, only: 'missing' }, 9e9, true), true)
+})
+
+test('a recovery sends again what has ended, except for what was cancelled or lost its endpoint', () => {
+  assert.equal(mayGoAgain('delivered', null), true)
+  assert.equal(mayGoAgain('failed', 'exhausted'), true)
+  assert.equal(mayGoAgain('failed', 'cancelled'), false)
+  assert.equal(mayGoAgain('failed', 'endpoint_deleted'), false)
+  assert.equal(mayGoAgain('pending', null), false)
+})
+
+test('a recovery may not begin before the record of what was delivered does', () => {
+  const since = (instant: number, only: 'failed' | 'missing' = 'missing') =>
+    recoveryProblem({ kind: 'recover', endpointId: 'ep_1', since: instant, only }, 10_000_000, 3_600_000)
+  assert.equal(since(10_000_000 - 3_600_000 - 60_000), null)
+  assert.match(since(10_000_000 - 3_600_000 - 60_001) ?? '', /on record for 1h/)
+  assert.equal(since(0, 'failed'), null)
+  assert.equal(recoveryProblem({ kind: 'deliveries', filter: {} }, 0, 0), null)
+})
