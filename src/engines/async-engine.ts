@@ -1,6 +1,8 @@
 import { thrownOf } from '../core/handler-errors.ts'
 import type { Engine, HandlerContext, Run, Task } from './engine.ts'
+import { EventForHandler } from './handled-event.ts'
 import type { LateRuns } from './late-runs.ts'
+import { importedHandler } from './module-code.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export type AsyncEngineParts = Readonly<{
@@ -76,11 +78,15 @@ class AsyncRun {
   }
 
   start(watchdog: Watchdog): void {
-    const { name, handler, event, timeoutMs } = this.#task
+    const { name, code, timeoutMs } = this.#task
+    const event = new EventForHandler(this.#task)
     const context = new RunContext(this, this.#task)
     this.#deadline = setTimeout(() => this.#overrun(), timeoutMs)
     const entry = watchdog.enter(name)
-    const result = Promise.try(handler, event, context)
+    const result =
+      typeof code === 'function'
+        ? Promise.try(code, event, context)
+        : importedHandler(code).then((handler) => (this.#isOver ? undefined : handler(event, context)))
     watchdog.leave(entry)
     result.then(
       () => {
@@ -136,9 +142,9 @@ class RunContext implements HandlerContext {
   readonly deliveryId: string
   readonly #run: AsyncRun
 
-  constructor(run: AsyncRun, { attempt, deliveryId }: Task) {
+  constructor(run: AsyncRun, { attempt, ref }: Task) {
     this.attempt = attempt
-    this.deliveryId = deliveryId
+    this.deliveryId = ref
     this.#run = run
   }
 

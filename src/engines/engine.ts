@@ -29,22 +29,50 @@ export interface HandlerContext {
 /** Code that processes events. What it returns is not looked at; when it throws, the event is tried again. */
 export type Handler = (event: HandledEvent, context: HandlerContext) => unknown
 
-/** One try of a handler. */
+/** An export of a module, by the module's URL. Any process can import it, which a function does not allow. */
+export type ModuleCode = Readonly<{ module: string; export: string }>
+
+/** What a task runs. */
+export type Code = Handler | ModuleCode
+
+/** An event as plain data, without its bytes. */
+export type EventFacts = Readonly<{
+  id: string
+  type: string
+  key: string | null
+  tenant: string
+  contentType: string
+  /** The event's own headers over those that a source kept. */
+  headers: Readonly<Record<string, string>>
+  /** Epoch milliseconds. */
+  receivedAt: number
+}>
+
+/**
+ * One try of a handler, as plain data: all of it but a function can be sent to another process. The engine makes of it
+ * what the handler sees.
+ */
 export type Task = Readonly<{
-  /** What the handler registered itself by. */
+  /** The name that the handler is registered by. */
   name: string
-  handler: Handler
-  event: HandledEvent
+  code: Code
+  event: EventFacts
+  /** The sender's bytes. Others may hold the same ones: the handler gets a copy. */
+  bytes: Uint8Array
+  /** The number of this try, from 1. */
   attempt: number
-  deliveryId: string
+  /** The id of the delivery. */
+  ref: string
   timeoutMs: number
 }>
 
 export type Run =
   | Readonly<{ kind: 'returned' }>
   | Readonly<{ kind: 'threw'; thrown: Thrown }>
-  /** It had not settled at its deadline; `settled` tells when it has at last, however, and never rejects. */
+  /** It had not settled at its deadline. `settled` resolves when it has, however late, and never rejects. */
   | Readonly<{ kind: 'overran'; settled: Promise<void> }>
+  /** The process that ran it ended, by a signal or with an exit code. Only an engine with other processes answers this. */
+  | Readonly<{ kind: 'died'; signal: string | null; code: number | null }>
   /** We ended the run ourselves. */
   | Readonly<{ kind: 'interrupted' }>
 

@@ -2,7 +2,7 @@ import type { Pipeline } from '../app.ts'
 import type { HandlerEndpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
-import type { Engine, Handler } from '../engines/engine.ts'
+import type { Code, Engine, Handler } from '../engines/engine.ts'
 import {
   type HandlerWish,
   handlerEndpoint,
@@ -110,18 +110,18 @@ export class Registration implements Handle {
   readonly tenant: string
   readonly #parts: RegistrationParts
   readonly #wish: HandlerWish
-  readonly #code: Readonly<{ name: string; handler: Handler; engine: Engine }>
+  readonly #code: Readonly<{ name: string; code: Code; engine: Engine }>
   readonly #onWithdrawn: () => void
   #enrolling: Promise<void> | null = null
   #endpointId: string | null = null
   #isWithdrawn = false
 
-  constructor(parts: RegistrationParts, wish: HandlerWish, handler: Handler, onWithdrawn: () => void) {
+  constructor(parts: RegistrationParts, wish: HandlerWish, code: Code, onWithdrawn: () => void) {
     this.name = handlerName(wish)
     this.tenant = wish.tenant ?? defaultTenant
     this.#parts = parts
     this.#wish = wish
-    this.#code = { name: this.name, handler, engine: parts.engine }
+    this.#code = { name: this.name, code, engine: parts.engine }
     this.#onWithdrawn = onWithdrawn
   }
 

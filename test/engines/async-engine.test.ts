@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, type TestContext, test } from 'node:test'
 import { AsyncEngine } from '../../src/engines/async-engine.ts'
-import type { HandledEvent, Handler, Task } from '../../src/engines/engine.ts'
+import type { Code, Handler, Task } from '../../src/engines/engine.ts'
 import { LateRuns } from '../../src/engines/late-runs.ts'
 import { Watchdog } from '../../src/engines/watchdog.ts'
 import type { Logger } from '../../src/log.ts'
-import { EventForHandler } from '../../src/transports/handler/handled-event.ts'
-import { anEvent } from '../support/builders.ts'
+import { taskOf } from '../../src/transports/handler/task.ts'
+import { aHandler, anEvent, t0 } from '../support/builders.ts'
 
 const silent = { level: 'silent' } as unknown as Logger
-const event: HandledEvent = new EventForHandler(anEvent())
+const exported = new URL('../support/exported-handlers.ts', import.meta.url).href
 const never = new AbortController().signal
 
 function engineFor(t: TestContext, now?: () => number, log = silent): AsyncEngine {
@@ -20,8 +20,18 @@ function engineFor(t: TestContext, now?: () => number, log = silent): AsyncEngin
   return engine
 }
 
-function task(handler: Handler, timeoutMs = 30_000): Task {
-  return { name: 'orders', handler, event, attempt: 2, deliveryId: 'dlv_1', timeoutMs }
+function task(code: Code, timeoutMs = 30_000): Task {
+  const endpoint = aHandler({ timeoutMs })
+  const event = anEvent({ id: 'evt_1' })
+  return taskOf('orders', code, {
+    event,
+    endpoint,
+    deliveryId: 'dlv_1',
+    lane: null,
+    attempt: 2,
+    sentAt: t0,
+    bornAt: t0,
+  })
 }
 
 /** What would have ended the process. */
@@ -46,8 +56,36 @@ describe('the async engine', () => {
     )
     assert.deepEqual(run, { kind: 'returned' })
     const [first, context] = given as Parameters<Handler>
-    assert.equal(first, event)
+    assert.deepEqual([first.id, first.receivedAt], ['evt_1', new Date(t0)])
     assert.deepEqual([context.attempt, context.deliveryId], [2, 'dlv_1'])
+  })
+
+  test('imports the handler of a module', async (t) => {
+    const engine = engineFor(t)
+    assert.deepEqual(await engine.run(task({ module: exported, export: 'returns' }), never), { kind: 'returned' })
+    const run = await engine.run(task({ module: exported, export: 'throws' }), never)
+    assert.equal(run.kind === 'threw' ? run.thrown.message : run.kind, 'attempt 2 of dlv_1 for evt_1')
+  })
+
+  test('takes a module that has no such handler, or is not there, for a failed run', async (t) => {
+    const messageOf = async (code: Code) => {
+      const run = await engineFor(t).run(task(code), never)
+      return run.kind === 'threw' ? run.thrown.message : run.kind
+    }
+    assert.match(await messageOf({ module: exported, export: 'nothing' }), /has no function as its export "nothing"/)
+    assert.match(await messageOf({ module: `${exported}.missing`, export: 'returns' }), /Cannot find module/)
+  })
+
+  test('does not begin a handler whose run was ended during the import', async (t) => {
+    const stopping = new AbortController()
+    const calls = globalThis as { exportedHandlerCalls?: number }
+    calls.exportedHandlerCalls = 0
+    const running = engineFor(t).run(task({ module: `${exported}?late`, export: 'counts' }), stopping.signal)
+    stopping.abort()
+    assert.deepEqual(await running, { kind: 'interrupted' })
+    await import(`${exported}?late`)
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(calls.exportedHandlerCalls, 0)
   })
 
   const failures: readonly (readonly [string, Handler, RegExp])[] = [

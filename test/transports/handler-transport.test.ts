@@ -21,7 +21,7 @@ function scene(t: TestContext, handler: Handler, given: Partial<HandlerEndpoint>
   t.after(() => engine.stop())
   const transport = new HandlerTransport()
   const endpoint = aHandler({ timeoutMs: 30_000, ...given })
-  const code = { name: 'orders', handler, engine }
+  const code = { name: 'orders', code: handler, engine }
   transport.register(endpoint.id, code)
   const deliver = (event: Partial<Event> = {}, signal = never) =>
     transport.deliver(
@@ -106,7 +106,7 @@ describe('the handler transport', () => {
     transport.onServing((id) => told.push(id))
     assert.equal(transport.serves(endpoint), true)
     assert.equal(transport.serves(aHandler()), false)
-    const newer = { ...code, handler: () => {} }
+    const newer = { ...code, code: () => {} }
     transport.register(endpoint.id, newer)
     transport.unregister(endpoint.id, code)
     assert.equal(transport.serves(endpoint), true, 'an older version withdraws only itself')
@@ -140,7 +140,7 @@ describe('the handler transport', () => {
     const running = deliver()
     transport.register(endpoint.id, {
       ...code,
-      handler: () => {
+      code: () => {
         throw new Error('new code')
       },
     })

@@ -1,22 +1,20 @@
-import { formatDuration } from '../../core/duration.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { laneOf } from '../../core/lanes.ts'
 import type { Report } from '../../core/outcome.ts'
-import type { Engine, Handler, Run } from '../../engines/engine.ts'
+import type { Code, Engine } from '../../engines/engine.ts'
 import type { Parcel, Transport } from '../transport.ts'
-import { EventForHandler } from './handled-event.ts'
+import { reportOf } from './run-report.ts'
+import { taskOf } from './task.ts'
 
-/** A handler and how it runs. */
-export type Code = Readonly<{ name: string; handler: Handler; engine: Engine }>
+/** The code of a handler, by the name that it is registered by, and the engine that runs it. */
+export type HandlerCode = Readonly<{ name: string; code: Code; engine: Engine }>
 
 const nobody: Report = { kind: 'interrupted', message: 'no code has registered itself for this handler' }
-const interrupted: Report = { kind: 'interrupted', message: 'the try was interrupted' }
-const handled: Report = { kind: 'handled' }
 
 /** Delivers to code in this process. An endpoint whose code is not registered is held. */
 export class HandlerTransport implements Transport {
   readonly kind = 'handler'
-  readonly #codes = new Map<string, Code>()
+  readonly #codes = new Map<string, HandlerCode>()
   readonly #listeners = new Set<(endpointId: string) => void>()
   readonly #underway = new Set<Promise<Report>>()
 
@@ -29,13 +27,13 @@ export class HandlerTransport implements Transport {
   }
 
   /** From now on this code takes the endpoint's deliveries; what runs goes on with the code that it began with. */
-  register(endpointId: string, code: Code): void {
+  register(endpointId: string, code: HandlerCode): void {
     this.#codes.set(endpointId, code)
     this.#tell(endpointId)
   }
 
   /** Only if it is still this code that is registered. */
-  unregister(endpointId: string, code: Code): void {
+  unregister(endpointId: string, code: HandlerCode): void {
     if (this.#codes.get(endpointId) !== code) return
     this.#codes.delete(endpointId)
     this.#tell(endpointId)
@@ -57,11 +55,10 @@ export class HandlerTransport implements Transport {
     await Promise.allSettled(this.#underway)
   }
 
-  async #run(code: Code, { event, endpoint, attempt, deliveryId }: Parcel, signal: AbortSignal): Promise<Report> {
-    const { name, handler, engine } = code
+  async #run({ name, code, engine }: HandlerCode, parcel: Parcel, signal: AbortSignal): Promise<Report> {
+    const { event, endpoint } = parcel
     const { timeoutMs } = endpoint
-    const task = { name, handler, event: new EventForHandler(event), attempt, deliveryId, timeoutMs }
-    const run = await engine.run(task, signal)
+    const run = await engine.run(taskOf(name, code, parcel), signal)
     // While the old run goes on, neither its retry nor the next of its lane may begin: the try is not over yet.
     if (run.kind === 'overran' && laneOf(endpoint.ordering, event.key) !== null) {
       await settledOrTime(run.settled, timeoutMs, signal)
@@ -71,21 +68,6 @@ export class HandlerTransport implements Transport {
 
   #tell(endpointId: string): void {
     for (const listener of this.#listeners) listener(endpointId)
-  }
-}
-
-function reportOf(run: Run, timeoutMs: number): Report {
-  switch (run.kind) {
-    case 'returned':
-      return handled
-    case 'threw':
-      return { kind: 'thrown', ...run.thrown }
-    case 'overran': {
-      const message = `the handler did not end within ${formatDuration(timeoutMs)}`
-      return { kind: 'thrown', verdict: 'retryable', message, stack: null, retryAfterMs: null }
-    }
-    case 'interrupted':
-      return interrupted
   }
 }
 

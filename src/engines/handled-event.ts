@@ -1,12 +1,11 @@
 import { Buffer } from 'node:buffer'
-import { dataOf, type Event } from '../../core/event.ts'
-import { fatal } from '../../core/handler-errors.ts'
-import type { HandledEvent } from '../../engines/engine.ts'
+import { fatal } from '../core/handler-errors.ts'
+import type { HandledEvent, Task } from './engine.ts'
 
 const jsonType = /^[\w.+-]+\/(?:[\w.-]+\+)?json *(?:;|$)/i
 const notRead = Symbol()
 
-/** An event as handlers see it. */
+/** The event of a task as its handler sees it; a class, because an object with getters of its own is slow to make. */
 export class EventForHandler implements HandledEvent {
   readonly id: string
   readonly type: string
@@ -20,14 +19,14 @@ export class EventForHandler implements HandledEvent {
   #body: Uint8Array | null = null
   #data: unknown = notRead
 
-  constructor(event: Event) {
+  constructor({ event, bytes }: Pick<Task, 'event' | 'bytes'>) {
     this.id = event.id
     this.type = event.type
     this.key = event.key
     this.tenant = event.tenant
-    this.#bytes = dataOf(event)
+    this.#bytes = bytes
     this.contentType = event.contentType
-    this.headers = { ...event.request?.headers, ...event.headers }
+    this.headers = event.headers
     this.receivedAt = new Date(event.receivedAt)
   }
 
