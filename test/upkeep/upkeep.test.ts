@@ -31,7 +31,7 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}, now?: 
   const folder = await tempFolder()
   const store = await openStoreFile(join(folder.path, 'posthorn.db'))
   const endpoint = anEndpoint({ retry: { ...presets.webhook, maxAgeMs: 7 * dayMs } })
-  await store.putEndpoint(endpoint)
+  await store.putEntry('endpoint', endpoint, 0)
   const time = { now: t0 + 100 * dayMs, skewMs: 0 }
   const notices = new Notices((error) => assert.fail(String(error)))
   const published: Notice[] = []

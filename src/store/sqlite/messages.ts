@@ -1,8 +1,6 @@
-import type { ApiKey } from '../../core/api-key.ts'
-import type { Endpoint } from '../../core/endpoint.ts'
-import type { Relay } from '../../core/relay.ts'
+import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
-import type { Source } from '../../core/source.ts'
+import type { RegistryEntry } from '../registry-store.ts'
 import type { CancelledDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
@@ -44,21 +42,13 @@ export type Calls = {
   renew: { request: readonly LeaseRenewal[]; answer: null }
   backlog: { request: number; answer: readonly Backlog[] }
   pullBack: { request: PullBackRequest; answer: number }
-  putEndpoint: { request: Endpoint; answer: null }
-  removeEndpoint: { request: string; answer: null }
-  listEndpoints: { request: null; answer: readonly Endpoint[] }
   endPending: { request: EndPendingRequest; answer: readonly EndedDelivery[] }
   putConditions: { request: readonly Condition[]; answer: null }
   listConditions: { request: null; answer: readonly Condition[] }
-  putSource: { request: Source; answer: null }
-  removeSource: { request: string; answer: null }
-  listSources: { request: null; answer: readonly Source[] }
-  putRelay: { request: Relay; answer: null }
-  removeRelay: { request: string; answer: null }
-  listRelays: { request: null; answer: readonly Relay[] }
-  putApiKey: { request: ApiKey; answer: null }
-  removeApiKey: { request: string; answer: null }
-  listApiKeys: { request: null; answer: readonly ApiKey[] }
+  listEntries: { request: RegistryKind; answer: readonly RegistryEntry<RegistryKind>[] }
+  putEntry: { request: PutEntry; answer: number }
+  removeEntry: { request: { kind: RegistryKind; id: string }; answer: null }
+  registryVersion: { request: null; answer: number }
   createReplay: { request: { replay: Replay; lastNo: number }; answer: Replay }
   changeReplay: {
     request: { id: string; from: ReplayStatus; to: ReplayStatus; now: number }
@@ -75,6 +65,8 @@ export type Calls = {
   pruneKeys: { request: PruneKeysRequest; answer: PrunedKeys }
   probe: { request: null; answer: null }
 }
+/** The item is of its kind. */
+export type PutEntry = Readonly<{ kind: RegistryKind; item: RegistryItems[RegistryKind]; expectedVersion: number }>
 export type CallName = keyof Calls
 export type Call = { [Name in CallName]: Readonly<{ name: Name; request: Calls[Name]['request'] }> }[CallName]
 

@@ -123,7 +123,7 @@ export function appendContract(promise: Promised): void {
 
   promise('keeps a delivery to an endpoint that was removed meanwhile as failed', async (store) => {
     const endpoint = await withEndpoint(store)
-    await store.removeEndpoint(endpoint.id)
+    await store.removeEntry('endpoint', endpoint.id)
     const arrival = anArrival(endpoint, { delivery: { leaseEndsAt: lease } })
     const appended = await store.append([arrival])
     assert.ok(appended.kind === 'kept')

@@ -49,7 +49,7 @@ export function deadLetterCountContract(promise: Promised): void {
       anArrival(b, { event: { receivedAt: hour } }),
     ])
     await store.expire({ endpointId: b.id, bornBefore: hour + 1, now: hour + 2, limit: 10, after: null })
-    await store.removeEndpoint(a.id)
+    await store.removeEntry('endpoint', a.id)
     const ending = { endpointId: a.id, reason: 'endpoint_deleted' as const, now: hour + 3 }
     await store.endPending({ ...ending, limit: 2 })
     await store.endPending({ ...ending, limit: 2 })

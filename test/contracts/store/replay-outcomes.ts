@@ -106,7 +106,7 @@ function countingPromises(promise: Promised): void {
     assert.deepEqual(await countsOf(store, id), {
       ...{ status: 'running', requeued: 1, delivered: 1, failedAgain: 0, waiting: 0 },
     })
-    await store.removeEndpoint(endpoint.id)
+    await store.removeEntry('endpoint', endpoint.id)
     const { replay } = await store.stepReplay({ id, limit: 10, now: later, recover: null, newIds: [] })
     assert.deepEqual([replay?.status, replay?.skipped, replay?.settledAt], ['settled', 1, later])
   })
@@ -163,7 +163,7 @@ function everyEndPromises(promise: Promised): void {
     [
       'loses its endpoint',
       async (store, { id: endpointId }) => {
-        await store.removeEndpoint(endpointId)
+        await store.removeEntry('endpoint', endpointId)
         await store.endPending({ endpointId, reason: 'endpoint_deleted', now: later, limit: 9 })
       },
     ],

@@ -96,7 +96,7 @@ export function replayContract(promise: Promised): void {
     const [kept, removed] = [await withEndpoint(store), await withEndpoint(store)]
     const [back] = await failed(store, kept, 1)
     const [left] = await failed(store, removed, 1)
-    await store.removeEndpoint(removed.id)
+    await store.removeEntry('endpoint', removed.id)
     const { id } = await store.createReplay(aReplay(deadLetters))
     const { requeued, skipped, status } = await runToEnd(store, id)
     assert.deepEqual([requeued, skipped, status], [1, 1, 'finished'])
