@@ -203,7 +203,7 @@ describe('with disk space in reserve', { skip }, () => {
     for (const claim of claims) assert.equal((await again.commit([delivered(claim)]))[0]?.kind, 'applied')
 
     const ages = { deliveredMs: 1, failedMs: 1, deadLetterMs: 1, eventMs: 1 }
-    const pruned = await again.prune({ now: t0 + 1e9, retention: ages, limit: 1_000, after: null })
+    const pruned = await again.prune({ what: 'events', now: t0 + 1e9, retention: ages, limit: 1_000, after: null })
     assert.equal(pruned.deliveries, claims.length)
     // What was pruned goes back to the disk, which is room enough.
     while ((await again.shrink(200)) > 0);

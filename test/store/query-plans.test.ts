@@ -45,8 +45,8 @@ function writerStatements(): readonly string[] {
   new Append(noted, endpoints, hours)
   const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints), { hours, outcomes })
   const revival = new Revival(noted, endpoints, commit, outcomes)
-  new Replays(noted, endpoints, revival, outcomes)
-  new Upkeep(noted, endpoints, revival)
+  const replays = new Replays(noted, endpoints, revival, outcomes)
+  new Upkeep(noted, endpoints, revival, { replays, hours })
   return statements
 }
 

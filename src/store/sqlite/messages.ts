@@ -16,15 +16,7 @@ import type {
   LeaseRenewal,
   PullBackRequest,
 } from '../store.ts'
-import type {
-  EndedDelivery,
-  Expired,
-  ExpireRequest,
-  Pruned,
-  PrunedKeys,
-  PruneKeysRequest,
-  PruneRequest,
-} from '../upkeep-store.ts'
+import type { EndedDelivery, Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
 import type { LightClaim, LightClaimAnswer } from './bodies.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
@@ -55,14 +47,11 @@ export type Calls = {
     answer: Replay | null
   }
   stepReplay: { request: ReplayStep; answer: ReplayStepped }
-  pruneReplays: { request: { before: number; limit: number }; answer: number }
   discard: { request: { found: readonly Found[]; settledBy: number }; answer: number }
   cancelWaiting: { request: { deliveryIds: readonly string[]; now: number }; answer: readonly CancelledDelivery[] }
   expire: { request: ExpireRequest; answer: Expired }
   prune: { request: PruneRequest; answer: Pruned }
   shrink: { request: number; answer: number }
-  pruneDeadLetterCounts: { request: { before: number; limit: number }; answer: number }
-  pruneKeys: { request: PruneKeysRequest; answer: PrunedKeys }
   probe: { request: null; answer: null }
 }
 /** The item is of its kind. */

@@ -37,8 +37,6 @@ import type {
   Expired,
   ExpireRequest,
   Pruned,
-  PrunedKeys,
-  PruneKeysRequest,
   PruneRequest,
   StoreStats,
 } from '../upkeep-store.ts'
@@ -248,10 +246,6 @@ class SqliteStore implements Store {
     return this.#writer.call('stepReplay', step)
   }
 
-  pruneReplays(before: number, limit: number): Promise<number> {
-    return this.#writer.call('pruneReplays', { before, limit })
-  }
-
   // ── Upkeep ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   expire(request: ExpireRequest): Promise<Expired> {
@@ -272,14 +266,6 @@ class SqliteStore implements Store {
 
   deadLettersSince(at: number): Promise<readonly DeadLetterCount[]> {
     return this.#reader.call('deadLettersSince', at)
-  }
-
-  pruneDeadLetterCounts(before: number, limit: number): Promise<number> {
-    return this.#writer.call('pruneDeadLetterCounts', { before, limit })
-  }
-
-  pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys> {
-    return this.#writer.call('pruneKeys', request)
   }
 
   health(): StoreHealth {

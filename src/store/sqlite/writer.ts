@@ -172,7 +172,7 @@ function serve(
   const commit = new Commit(db, endpoints, claims, { hours, outcomes })
   const revival = new Revival(db, endpoints, commit, outcomes)
   const replays = new Replays(db, endpoints, revival, outcomes)
-  const upkeep = new Upkeep(db, endpoints, revival)
+  const upkeep = new Upkeep(db, endpoints, revival, { replays, hours })
   return {
     append: (arrivals, bodies) => append.run(arrivals, bodies),
     commit: (changes) => commit.run(changes),
@@ -191,14 +191,11 @@ function serve(
     createReplay: (request) => replays.create(request),
     changeReplay: (request) => replays.change(request),
     stepReplay: (step) => replays.step(step),
-    pruneReplays: (request) => replays.prune(request),
     discard: (request) => replays.discard(request),
     cancelWaiting: ({ deliveryIds, now }) => revival.cancel(deliveryIds, now),
     expire: (request) => upkeep.expire(request),
     prune: (request) => upkeep.prune(request),
     shrink: (pagesMax) => upkeep.shrink(pagesMax),
-    pruneDeadLetterCounts: (request) => hours.prune(request),
-    pruneKeys: (request) => upkeep.pruneKeys(request),
     probe: () => probe(db, reserve),
   }
 }

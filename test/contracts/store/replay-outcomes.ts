@@ -145,8 +145,8 @@ function countingPromises(promise: Promised): void {
     const again = await under.reopen()
     const waiting = async () => (await again.listReplays({ waiting: true, limit: 10 })).items.map(({ id }) => id)
     assert.deepEqual(await waiting(), [open])
-    assert.equal(await again.pruneReplays(later, 10), 0)
-    assert.equal(await again.pruneReplays(later + 1, 10), 1)
+    assert.equal((await again.prune({ what: 'replays', before: later, limit: 10, after: null })).deleted, 0)
+    assert.equal((await again.prune({ what: 'replays', before: later + 1, limit: 10, after: null })).deleted, 1)
     assert.deepEqual([await again.getReplay(known), await waiting()], [null, [open]])
   })
 }

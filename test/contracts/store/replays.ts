@@ -154,7 +154,7 @@ export function replayContract(promise: Promised): void {
     assert.deepEqual(await listed({ status: 'running' }), [c.id])
     const page = await again.listReplays({ limit: 2 })
     assert.deepEqual(await listed({ cursor: page.next }), [a.id])
-    assert.equal(await again.pruneReplays(t0 + 6, 10), 1)
+    assert.equal((await again.prune({ what: 'replays', before: t0 + 6, limit: 10, after: null })).deleted, 1)
     assert.deepEqual(await listed(), [c.id, b.id])
     assert.equal(await again.getReplay(a.id), null)
   })
