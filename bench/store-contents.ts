@@ -38,7 +38,7 @@ export const benchEndpoints: readonly Endpoint[] = ['a', 'b', 'c', 'd'].map((let
 
 /** Events with one pending delivery each, for each of the endpoints in turn, by way of the store. */
 export async function appendPending({ store, lastNumber }: OpenedSqliteStore, count: number): Promise<void> {
-  for (const endpoint of benchEndpoints) await store.putEndpoint(endpoint)
+  for (const endpoint of benchEndpoints) await store.putEntry('endpoint', endpoint, 0)
   const ids = new IdSource(lastNumber)
   // The same body for all, so that backlogs made in different ways can be compared.
   const { body, dataOffset } = envelope(type, Date.UTC(2026, 0, 1), data)

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { createSecretBox } from '../../src/store/secret-box.ts'
 import { ClaimWork } from '../../src/store/sqlite/claim.ts'
 import { EndpointTable } from '../../src/store/sqlite/endpoints.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
@@ -143,7 +142,7 @@ async function openBare(file: string): Promise<Open> {
   const db = new DatabaseSync(file)
   // The cache is the writer's own; without syncs only the work itself is left.
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384; PRAGMA mmap_size = 0')
-  const work = new ClaimWork(db, new EndpointTable(db, createSecretBox(new Uint8Array(32))))
+  const work = new ClaimWork(db, new EndpointTable(db))
   const back = db.prepare(`
     UPDATE deliveries SET status = 'pending', version = version + 1, due_at = ?1 WHERE no IN
       (SELECT no FROM deliveries WHERE status = 'processing' AND due_at = ?2)`)

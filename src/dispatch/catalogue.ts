@@ -2,9 +2,8 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import { typeMatcher } from '../core/routing.ts'
 import type { Notices } from '../notices.ts'
-import type { Store } from '../store/store.ts'
-
-type Entry = Readonly<{ endpoint: Endpoint; wants: (type: string) => boolean }>
+import { Registry, type RegistryChange } from '../store/registry.ts'
+import type { RegistryStore } from '../store/registry-store.ts'
 
 /** What happens to the catalogue, for those that keep state per endpoint. */
 export type CatalogueListener = (
@@ -15,33 +14,32 @@ const typesRememberedMax = 10_000
 /** Of one tenant. */
 const endpointsMax = 10_000
 
-/** The endpoints, in memory: the store has the truth, every change goes there first. */
+/** The endpoints, and which of them want an event. */
 export class Catalogue {
-  readonly #store: Store
+  readonly #endpoints: Registry<'endpoint'>
   readonly #notices: Notices
   readonly #endpointsMax: number
-  readonly #entries = new Map<string, Entry>()
+  readonly #wants = new Map<string, (type: string) => boolean>()
   /** tenant and type → endpoints, emptied by every change. */
   readonly #routes = new Map<string, readonly Endpoint[]>()
   readonly #listeners = new Set<CatalogueListener>()
-  #lastTurn: Promise<void> = Promise.resolve()
 
-  constructor(store: Store, notices: Notices, limits = { endpointsMax }) {
-    this.#store = store
+  constructor(store: RegistryStore, notices: Notices, limits = { endpointsMax }) {
+    this.#endpoints = new Registry(store, 'endpoint', (change) => this.#note(change))
     this.#endpointsMax = limits.endpointsMax
     this.#notices = notices
   }
 
-  async load(): Promise<void> {
-    for (const endpoint of await this.#store.listEndpoints()) this.#remember(endpoint)
+  load(): Promise<void> {
+    return this.#endpoints.load()
   }
 
   list(): Endpoint[] {
-    return [...this.#entries.values()].map((entry) => entry.endpoint)
+    return this.#endpoints.list()
   }
 
   get(id: string): Endpoint | null {
-    return this.#entries.get(id)?.endpoint ?? null
+    return this.#endpoints.get(id)
   }
 
   /** Paused and disabled endpoints are routed to as well: their deliveries wait. */
@@ -49,10 +47,7 @@ export class Catalogue {
     const name = `${tenant}\n${type}`
     const known = this.#routes.get(name)
     if (known !== undefined) return known
-    const found: Endpoint[] = []
-    for (const { endpoint, wants } of this.#entries.values()) {
-      if (endpoint.tenant === tenant && wants(type)) found.push(endpoint)
-    }
+    const found = this.list().filter((endpoint) => endpoint.tenant === tenant && this.#wants.get(endpoint.id)?.(type))
     if (this.#routes.size >= typesRememberedMax) this.#routes.clear()
     this.#routes.set(name, found)
     return found
@@ -60,66 +55,37 @@ export class Catalogue {
 
   /** A new one. Rejects with `conflict` when its tenant has as many as there may be. */
   add(endpoint: Endpoint): Promise<void> {
-    return this.#inTurn(async () => {
-      const { tenant } = endpoint
-      if (this.list().filter((other) => other.tenant === tenant).length >= this.#endpointsMax) {
-        const message = `The tenant ${tenant} has ${this.#endpointsMax} endpoints, and that is the limit (POSTHORN_TENANT_ENDPOINTS_MAX). Delete some first.`
-        throw new PosthornError('conflict', message)
-      }
-      await this.#put(endpoint)
+    const { tenant } = endpoint
+    return this.#endpoints.put(endpoint, () => {
+      if (this.list().filter((other) => other.tenant === tenant).length < this.#endpointsMax) return
+      const message = `The tenant ${tenant} has ${this.#endpointsMax} endpoints, and that is the limit (POSTHORN_TENANT_ENDPOINTS_MAX). Delete some first.`
+      throw new PosthornError('conflict', message)
     })
   }
 
   put(endpoint: Endpoint): Promise<void> {
-    return this.#inTurn(() => this.#put(endpoint))
+    return this.#endpoints.put(endpoint)
   }
 
   /** Changes an endpoint as it is when its turn comes, so that of two changes at once none is lost. */
-  async update(id: string, change: (endpoint: Endpoint) => Endpoint): Promise<Endpoint | null> {
-    let changed: Endpoint | null = null
-    await this.#inTurn(async () => {
-      const before = this.get(id)
-      if (before === null) return
-      changed = change(before)
-      await this.#put(changed)
-    })
-    return changed
+  update(id: string, change: (endpoint: Endpoint) => Endpoint): Promise<Endpoint | null> {
+    return this.#endpoints.update(id, change)
   }
 
   /** Answers whether it was there. Its pending deliveries end as failed, in the background. */
   async remove(id: string): Promise<boolean> {
-    let removed = false
-    await this.#inTurn(async () => {
-      const endpoint = this.get(id)
-      if (endpoint === null) return
-      await this.#store.removeEndpoint(id)
-      this.#entries.delete(id)
-      this.#routes.clear()
-      this.#tell({ kind: 'removed', endpoint })
-      removed = true
-    })
-    return removed
+    return (await this.#endpoints.remove(id)) !== null
   }
 
   onChange(listener: CatalogueListener): void {
     this.#listeners.add(listener)
   }
 
-  async #put(endpoint: Endpoint): Promise<void> {
-    await this.#store.putEndpoint(endpoint)
-    this.#remember(endpoint)
-    this.#tell({ kind: 'put', endpoint })
-  }
-
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#lastTurn.then(work)
-    this.#lastTurn = turn.catch(() => {})
-    return turn
-  }
-
-  #remember(endpoint: Endpoint): void {
-    this.#entries.set(endpoint.id, { endpoint, wants: typeMatcher(endpoint.types) })
+  #note({ kind, item: endpoint }: RegistryChange<Endpoint>): void {
     this.#routes.clear()
+    if (kind === 'removed') this.#wants.delete(endpoint.id)
+    else this.#wants.set(endpoint.id, typeMatcher(endpoint.types))
+    if (kind !== 'loaded') this.#tell({ kind, endpoint })
   }
 
   #tell(change: Parameters<CatalogueListener>[0]): void {

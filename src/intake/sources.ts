@@ -2,6 +2,7 @@ import { PosthornError } from '../core/errors.ts'
 import type { Event } from '../core/event.ts'
 import type { Source } from '../core/source.ts'
 import { parseTemplate, type Template } from '../core/type-template.ts'
+import { Registry, type RegistryChange } from '../store/registry.ts'
 import type { RegistryStore } from '../store/registry-store.ts'
 import { sourceScope } from './intake.ts'
 import { providerRules } from './providers/providers.ts'
@@ -9,29 +10,26 @@ import { providerRules } from './providers/providers.ts'
 /** A source with what every event of it needs, made once. `scope` is where its event ids are known. */
 export type SourceEntry = Readonly<{ source: Source; scope: string; type: Template; key: Template | null }>
 
-type SourceStore = Pick<RegistryStore, 'putSource' | 'removeSource' | 'listSources'>
-
 /** Of one tenant. */
 const sourcesMax = 1_000
 
-/** The sources, in memory: the store has the truth, every change goes there first. */
+/** The sources, by their addresses. */
 export class Sources {
-  readonly #store: SourceStore
+  readonly #sources: Registry<'source'>
   readonly #sourcesMax: number
   readonly #byName = new Map<string, SourceEntry>()
-  #lastTurn: Promise<void> = Promise.resolve()
 
-  constructor(store: SourceStore, limits = { sourcesMax }) {
-    this.#store = store
+  constructor(store: RegistryStore, limits = { sourcesMax }) {
+    this.#sources = new Registry(store, 'source', (change) => this.#note(change))
     this.#sourcesMax = limits.sourcesMax
   }
 
-  async load(): Promise<void> {
-    for (const source of await this.#store.listSources()) this.#remember(source)
+  load(): Promise<void> {
+    return this.#sources.load()
   }
 
   list(): Source[] {
-    return [...this.#byName.values()].map((entry) => entry.source)
+    return this.#sources.list()
   }
 
   /** By the last part of its address. */
@@ -41,8 +39,7 @@ export class Sources {
 
   /** By its id or its name, whichever a person has at hand. */
   get(idOrName: string): Source | null {
-    const named = this.#byName.get(idOrName)?.source
-    return named ?? this.list().find(({ id }) => id === idOrName) ?? null
+    return this.#byName.get(idOrName)?.source ?? this.#sources.get(idOrName)
   }
 
   /**
@@ -58,53 +55,33 @@ export class Sources {
 
   /** Rejects with `conflict` when the name is taken, or its tenant has as many as there may be. */
   add(source: Source): Promise<void> {
-    return this.#inTurn(async () => {
-      if (this.#byName.has(source.name)) {
-        throw new PosthornError('conflict', `There is a source ${source.name} already; choose another name.`)
+    const { name, tenant } = source
+    return this.#sources.put(source, () => {
+      if (this.#byName.has(name)) {
+        throw new PosthornError('conflict', `There is a source ${name} already; choose another name.`)
       }
-      const { tenant } = source
-      if (this.list().filter((other) => other.tenant === tenant).length >= this.#sourcesMax) {
-        const message = `The tenant ${tenant} has ${this.#sourcesMax} sources, and that is the limit (POSTHORN_TENANT_SOURCES_MAX). Delete some first.`
-        throw new PosthornError('conflict', message)
-      }
-      await this.#store.putSource(source)
-      this.#remember(source)
+      if (this.list().filter((other) => other.tenant === tenant).length < this.#sourcesMax) return
+      const message = `The tenant ${tenant} has ${this.#sourcesMax} sources, and that is the limit (POSTHORN_TENANT_SOURCES_MAX). Delete some first.`
+      throw new PosthornError('conflict', message)
     })
   }
 
   /** Changes a source as it is when its turn comes, so that of two changes at once none is lost. Its name stays. */
-  async update(id: string, change: (source: Source) => Source): Promise<Source | null> {
-    let changed: Source | null = null
-    await this.#inTurn(async () => {
-      const before = this.get(id)
-      if (before === null) return
-      changed = { ...change(before), id: before.id, name: before.name }
-      await this.#store.putSource(changed)
-      this.#remember(changed)
-    })
-    return changed
+  async update(idOrName: string, change: (source: Source) => Source): Promise<Source | null> {
+    const id = this.get(idOrName)?.id
+    if (id === undefined) return null
+    return this.#sources.update(id, (before) => ({ ...change(before), id: before.id, name: before.name }))
   }
 
   /** Answers whether it was there. */
-  async remove(id: string): Promise<boolean> {
-    let removed = false
-    await this.#inTurn(async () => {
-      const source = this.get(id)
-      if (source === null) return
-      await this.#store.removeSource(source.id)
-      this.#byName.delete(source.name)
-      removed = true
-    })
-    return removed
+  async remove(idOrName: string): Promise<boolean> {
+    const id = this.get(idOrName)?.id
+    return id !== undefined && (await this.#sources.remove(id)) !== null
   }
 
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#lastTurn.then(work)
-    this.#lastTurn = turn.catch(() => {})
-    return turn
-  }
-
-  #remember(source: Source): void {
+  #note({ kind, item: source, before }: RegistryChange<Source>): void {
+    if (before !== null) this.#byName.delete(before.name)
+    if (kind === 'removed') return
     const key = source.key === null ? null : parseTemplate(source.key)
     const entry = { source, scope: sourceScope(source.id), type: parseTemplate(source.type), key }
     this.#byName.set(source.name, entry)

@@ -1,20 +1,26 @@
-import type { ApiKey } from '../core/api-key.ts'
-import type { Relay } from '../core/relay.ts'
-import type { Source } from '../core/source.ts'
+import type { RegistryItems, RegistryKind } from '../core/registry.ts'
 
-/** The part of the store port for what people set up beside endpoints: sources, relays and API keys. Few, read at the start. */
+/** The part of the store port for what people set up: endpoints, sources, relays and API keys. */
 export interface RegistryStore {
-  /** Creates or replaces. Secrets are encrypted at rest. A name that another source has is a `conflict`. */
-  putSource(source: Source): Promise<void>
-  removeSource(id: string): Promise<void>
-  listSources(): Promise<readonly Source[]>
+  /** All entries of a kind, oldest first. */
+  listEntries<K extends RegistryKind>(kind: K): Promise<readonly RegistryEntry<K>[]>
 
-  /** A name that another relay of its tenant has is a `conflict`. */
-  putRelay(relay: Relay): Promise<void>
-  removeRelay(id: string): Promise<void>
-  listRelays(): Promise<readonly Relay[]>
+  /**
+   * Creates an entry (`expectedVersion` 0) or replaces the one with this id and version; answers the new version. Rejects
+   * with `conflict` when the entry has another version, or was removed: read again, then decide again. A name that
+   * another entry has (core/registry) is a `conflict` too. Secrets are encrypted at rest.
+   */
+  putEntry<K extends RegistryKind>(kind: K, item: RegistryItems[K], expectedVersion: number): Promise<number>
 
-  putApiKey(key: ApiKey): Promise<void>
-  removeApiKey(id: string): Promise<void>
-  listApiKeys(): Promise<readonly ApiKey[]>
+  /**
+   * Removes an entry, whatever its version; one that is not there is no error. Its name is free again. The deliveries of
+   * an endpoint stay until `endPending` has ended them, and its id can never be used again.
+   */
+  removeEntry(kind: RegistryKind, id: string): Promise<void>
+
+  /** Raised by every put and every removal, of whichever kind. While it is the same, nobody has to read again. */
+  registryVersion(): Promise<number>
 }
+
+/** `version` counts the puts of this entry, from 1. */
+export type RegistryEntry<K extends RegistryKind> = Readonly<{ item: RegistryItems[K]; version: number }>

@@ -62,9 +62,6 @@ export interface ReplayStore {
    * its status and gets `settledAt`.
    */
   stepReplay(step: ReplayStep): Promise<ReplayStepped>
-
-  /** Deletes jobs that ended and settled before `before`, at most `limit`; answers how many. */
-  pruneReplays(before: number, limit: number): Promise<number>
 }
 
 export type CancelledDelivery = EndedDelivery & Readonly<{ endpointId: string }>

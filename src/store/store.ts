@@ -1,7 +1,6 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Condition } from '../core/condition.ts'
 import type { Delivery, DeliveryFilter, Pending, Processing } from '../core/delivery.ts'
-import type { Endpoint } from '../core/endpoint.ts'
 import type { Event } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { ClusterStore } from './cluster-store.ts'
@@ -75,13 +74,8 @@ export interface Store extends ClusterStore, RegistryStore, ReplayStore, UpkeepS
    */
   pullBack(request: PullBackRequest): Promise<number>
 
-  // ── The endpoint catalogue ──────────────────────────────────────────────────────────────────────────────────────
+  // ── Endpoints ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Creates or replaces. Secrets are encrypted at rest. */
-  putEndpoint(endpoint: Endpoint): Promise<void>
-  /** Takes it out of the catalogue. Its deliveries stay until `endPending` has ended them. */
-  removeEndpoint(id: string): Promise<void>
-  listEndpoints(): Promise<readonly Endpoint[]>
   /**
    * Ends at most `limit` deliveries of a removed endpoint as failed that are pending, or whose lease has lapsed; answers
    * which. Fewer than `limit` means: none is left.

@@ -17,14 +17,15 @@ export interface UpkeepStore {
   expire(request: ExpireRequest): Promise<Expired>
 
   /**
-   * Looks at the next events after `after`, at most `limit`, oldest first: deletes their deliveries that have been kept
-   * long enough (with their attempts), and the events of which none is left. One that went to nobody goes when its own
-   * time is over (core/retention).
+   * Looks at the next rows of one subject after `after`, at most `limit`, and deletes those that were kept long enough:
+   *
+   * - `events`, oldest first: their deliveries whose time is over (with their attempts), and the events of which none is
+   *   left. One that went to nobody goes when its own time is over (core/retention).
+   * - `keys`: idempotency keys that ended before `now`.
+   * - `replays`: jobs that ended and settled before `before`.
+   * - `dead_letter_counts`: counts of hours that ended before `before`.
    */
   prune(request: PruneRequest): Promise<Pruned>
-
-  /** Looks at the next idempotency keys after `after`, at most `limit`, and deletes those that ended before `now`. */
-  pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys>
 
   /**
    * How many deliveries became dead letters since `at` (from the beginning of its hour), by endpoint and reason: counted
@@ -33,15 +34,15 @@ export interface UpkeepStore {
    */
   deadLettersSince(at: number): Promise<readonly DeadLetterCount[]>
 
-  /** Forgets at most `limit` of these counts, of hours that ended before; answers how many. */
-  pruneDeadLetterCounts(before: number, limit: number): Promise<number>
-
   /** Gives free space back to the file system, at most `pagesMax` pages; answers how many pages are still free. */
   shrink(pagesMax: number): Promise<number>
 
   /** What waits, by endpoint, and how large things are. Read on the side: it delays nobody. */
   stats(): Promise<StoreStats>
 }
+
+/** Where a call ended, in words that only the store understands. As `after` of a request, null means: from the beginning. */
+export type Cursor = string
 
 export type ExpireRequest = Readonly<{
   endpointId: string
@@ -50,44 +51,35 @@ export type ExpireRequest = Readonly<{
   now: number
   correction?: Correction | null
   limit: number
-  /** Where the last call ended; null: from the beginning. */
-  after: number | null
+  after: Cursor | null
 }>
 
 export type Expired = Readonly<{
   deliveries: readonly EndedDelivery[]
   /** Where to go on; null: that was all. */
-  after: number | null
+  after: Cursor | null
 }>
 /** A delivery that ended without a try, and what there is to tell of it. */
 export type EndedDelivery = Readonly<{ deliveryId: string; eventId: string; tenant: string; type: string }>
 
-export type PruneRequest = Readonly<{
-  now: number
-  correction?: Correction | null
-  retention: Retention
-  limit: number
-  after: number | null
-}>
+export type PruneRequest = PruneSubject & Readonly<{ limit: number; after: Cursor | null }>
+
+export type PruneSubject =
+  | Readonly<{ what: 'events'; now: number; correction?: Correction | null; retention: Retention }>
+  | Readonly<{ what: 'keys'; now: number; correction?: Correction | null }>
+  | Readonly<{ what: 'replays'; before: number }>
+  | Readonly<{ what: 'dead_letter_counts'; before: number }>
 
 export type Pruned = Readonly<{
+  /** Rows of the subject. */
+  deleted: number
+  /** Deliveries of events, also of events that stay. */
   deliveries: number
-  events: number
   /** Where to go on; null: that was all. */
-  after: number | null
+  after: Cursor | null
   /** When the youngest event that was looked at was received; null: there was none. */
   youngestAt: number | null
 }>
-
-export type KeyPlace = Readonly<{ scope: string; key: string }>
-export type PruneKeysRequest = Readonly<{
-  now: number
-  correction?: Correction | null
-  limit: number
-  after: KeyPlace | null
-}>
-/** `after`: where to go on; null: that was all. */
-export type PrunedKeys = Readonly<{ keys: number; after: KeyPlace | null }>
 
 /** Of an hour or longer. */
 export type DeadLetterCount = Readonly<{ endpointId: string; tenant: string; reason: Reason; count: number }>

@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts'
 import type { Stats } from './stats.ts'
 
 export type RelayWatchParts = Readonly<{
-  store: Pick<Store, 'listRelays' | 'listDeliveries'>
+  store: Pick<Store, 'listEntries' | 'listDeliveries'>
   stats: Pick<Stats, 'read'>
   endpoints: () => readonly Endpoint[]
   /** The link that a relay has now; null: none. */
@@ -108,7 +108,8 @@ export class RelayWatch {
 
   async #look(): Promise<void> {
     try {
-      this.#take(await this.#parts.store.listRelays())
+      const relays = await this.#parts.store.listEntries('relay')
+      this.#take(relays.map(({ item }) => item))
       const endpoints = Map.groupBy(this.#parts.endpoints(), relayOf)
       for (const watched of this.#watched.values()) {
         await this.#lookAt(watched, endpoints.get(fullRelayName(watched.tenant, watched.name)) ?? [])

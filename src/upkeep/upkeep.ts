@@ -3,11 +3,11 @@ import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
-import type { ExpireRequest, KeyPlace, PrunedKeys, Retention } from '../store/upkeep-store.ts'
+import type { Cursor, Expired, ExpireRequest, Pruned, PruneSubject, Retention } from '../store/upkeep-store.ts'
 import { Pace, type PieceEnd } from './pace.ts'
 
 export type UpkeepParts = Readonly<{
-  store: Pick<Store, 'expire' | 'prune' | 'pruneKeys' | 'pruneReplays' | 'pruneDeadLetterCounts' | 'shrink' | 'stats'>
+  store: Pick<Store, 'expire' | 'prune' | 'shrink' | 'stats'>
   endpoints: () => readonly Endpoint[]
   clock: Clock
   log: Logger
@@ -155,7 +155,7 @@ export class Upkeep {
     const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
     if (skipped === null && ages !== null) {
       await this.#expire(ages, counts)
-      await this.#prune(ages, full, counts)
+      await this.#pruneEvents(ages, full, counts)
       await this.#pruneRest(ages, Math.min(startedAt, steadyAt), counts)
     }
     await this.#shrink(counts)
@@ -191,9 +191,9 @@ export class Upkeep {
     const { endpointId } = which
     const now = clock.steady()
     let count = 0
-    let after: number | null = null
+    let after: Cursor | null = null
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const expired = await store.expire({ ...which, now, limit, after })
+      const expired: Expired = await store.expire({ ...which, now, limit, after })
       for (const delivery of expired.deliveries) {
         notices.publish({ kind: 'delivery.ended', endpointId, status: 'dead_letter', reason: 'expired', ...delivery })
       }
@@ -210,38 +210,37 @@ export class Upkeep {
    * Oldest first. Events come in the order of their receipt, but for a clock that was set back meanwhile; so it ends
    * where they are too young for every rule, and once a day it looks at all of them.
    */
-  async #prune({ now, correction }: Reckoning, full: boolean, counts: Counts): Promise<void> {
-    const { store, settings } = this.#parts
-    const { retention } = settings
+  async #pruneEvents({ now, correction }: Reckoning, full: boolean, counts: Counts): Promise<void> {
+    const { retention } = this.#parts.settings
     const tooYoungAt = now - Math.min(...Object.values(retention))
-    let after: number | null = null
-    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const pruned = await store.prune({ now, correction, retention, limit, after })
-      counts.deliveries += pruned.deliveries
-      counts.events += pruned.events
-      after = pruned.after
-      const isYoung = pruned.youngestAt !== null && pruned.youngestAt > tooYoungAt
-      return after === null || (isYoung && !full) ? 'done' : wroteIf(pruned.deliveries + pruned.events > 0)
+    await this.#prune({ what: 'events', now, correction, retention }, ({ deleted, deliveries, youngestAt }) => {
+      counts.deliveries += deliveries
+      counts.events += deleted
+      const isYoung = youngestAt !== null && youngestAt > tooYoungAt
+      return full || !isYoung
     })
   }
 
   /** `earliest`: of the two clocks, for the ends of replays, which no correction is known for. */
   async #pruneRest({ now, correction }: Reckoning, earliest: number, counts: Counts): Promise<void> {
-    const { store, settings } = this.#parts
-    let after: KeyPlace | null = null
+    await this.#prune({ what: 'keys', now, correction }, ({ deleted }) => {
+      counts.keys += deleted
+      return true
+    })
+    await this.#prune({ what: 'replays', before: earliest - this.#parts.settings.replayMs }, ({ deleted }) => {
+      counts.replays += deleted
+      return true
+    })
+    await this.#prune({ what: 'dead_letter_counts', before: now - deadLetterCountsKeptMs }, () => true)
+  }
+
+  /** Piece by piece, until that was all or `goesOn` has seen enough. */
+  async #prune(subject: PruneSubject, goesOn: (pruned: Pruned) => boolean): Promise<void> {
+    let after: Cursor | null = null
     await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const pruned: PrunedKeys = await store.pruneKeys({ now, correction, limit, after })
-      counts.keys += pruned.keys
+      const pruned: Pruned = await this.#parts.store.prune({ ...subject, limit, after })
       after = pruned.after
-      return after === null ? 'done' : wroteIf(pruned.keys > 0)
-    })
-    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      const replays = await store.pruneReplays(earliest - settings.replayMs, limit)
-      counts.replays += replays
-      return replays < limit ? 'done' : 'wrote'
-    })
-    await this.#pace(rowsMin, rowsMax).work(async (limit) => {
-      return (await store.pruneDeadLetterCounts(now - deadLetterCountsKeptMs, limit)) < limit ? 'done' : 'wrote'
+      return !goesOn(pruned) || after === null ? 'done' : wroteIf(pruned.deleted + pruned.deliveries > 0)
     })
   }
 

@@ -27,7 +27,7 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`${name}: chains`, () => chainContract(promise))
   describe(`${name}: catalogue`, () => catalogueContract(promise))
   describe(`${name}: the record`, () => recordContract(promise))
-  describe(`${name}: sources and keys`, () => registryContract(promise))
+  describe(`${name}: the registry`, () => registryContract(promise))
   describe(`${name}: dead letters`, () => deadLetterContract(promise))
   describe(`${name}: counts of dead letters`, () => deadLetterCountContract(promise))
   describe(`${name}: replays`, () => replayContract(promise))

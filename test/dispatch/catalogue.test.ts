@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Notices } from '../../src/notices.ts'
 import { anEndpoint } from '../support/builders.ts'
+import { itemsOf } from '../support/registry.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 
 test('a tenant has so many endpoints and no more, however many are added at once', async (t) => {
@@ -30,5 +31,5 @@ test('a tenant has so many endpoints and no more, however many are added at once
   await catalogue.update(first!.id, (endpoint) => ({ ...endpoint, description: 'changed' }))
   await catalogue.remove(first!.id)
   await catalogue.add(anEndpoint({ tenant: 'acme' }))
-  assert.equal((await store.listEndpoints()).length, 3)
+  assert.equal((await itemsOf(store, 'endpoint')).length, 3)
 })

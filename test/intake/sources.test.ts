@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { PosthornError } from '../../src/core/errors.ts'
+import type { RegistryKind } from '../../src/core/registry.ts'
 import { Sources } from '../../src/intake/sources.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
@@ -46,7 +47,7 @@ describe('the sources', () => {
       message: 'The tenant acme has 1 sources, and that is the limit (POSTHORN_TENANT_SOURCES_MAX). Delete some first.',
     })
     await sources.add({ ...second, tenant: 'other' })
-    assert.equal((await store.listSources()).length, 2)
+    assert.equal((await store.listEntries('source')).length, 2)
   })
 
   test('lose none of two changes at once', async (t) => {
@@ -75,9 +76,10 @@ describe('the sources', () => {
     const { store } = await opened(t)
     const full = new PosthornError('store_full', 'The disk is full.')
     const failing = {
-      putSource: () => Promise.reject(full),
-      removeSource: () => Promise.reject(full),
-      listSources: () => store.listSources(),
+      putEntry: () => Promise.reject(full),
+      removeEntry: () => Promise.reject(full),
+      listEntries: <K extends RegistryKind>(kind: K) => store.listEntries(kind),
+      registryVersion: () => store.registryVersion(),
     }
     await new Sources(store).add(aSource('github'))
     const sources = new Sources(failing)

@@ -63,7 +63,7 @@ describe('while the store cannot be written', () => {
     const served = await openServedParts(
       () => ({}),
       {},
-      (store) => withMethods(store, { putEndpoint: fail }),
+      (store) => withMethods(store, { putEntry: fail }),
     )
     try {
       const reply = await served.call('POST', '/v1/endpoints', { url: 'http://127.0.0.1:9/' })

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { Relays } from '../../src/server/relays.ts'
+import { itemsOf } from '../support/registry.ts'
 import { ScriptedHub } from '../support/scripted-hub.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 import { type Json, openServed, type Served } from './served.ts'
@@ -283,7 +284,7 @@ describe('the kept relays', () => {
         texts.map((each) => relays.find(each) !== null),
         [false, false, false, true],
       )
-      assert.deepEqual(await store.listRelays(), relays.list())
+      assert.deepEqual(await itemsOf(store, 'relay'), relays.list())
       await store.close()
     }))
 
@@ -295,7 +296,7 @@ describe('the kept relays', () => {
       const [removed, renewed] = await Promise.allSettled([relays.remove(relay), relays.rotateKey(relay)])
       assert.deepEqual([removed.status, renewed.status], ['fulfilled', 'rejected'])
       assert.equal(relays.find(text), null)
-      assert.deepEqual([await store.listRelays(), relays.list()], [[], []])
+      assert.deepEqual([await itemsOf(store, 'relay'), relays.list()], [[], []])
       await store.close()
     }))
 })

@@ -184,7 +184,7 @@ describe('the status', () => {
     const { file, open } = await scene(t)
     const store = await openStoreFile(file)
     const endpoints = Array.from({ length: 3_000 }, () => anEndpoint({ types: ['never'], status: 'paused' }))
-    await Promise.all(endpoints.map((endpoint) => store.putEndpoint(endpoint)))
+    await Promise.all(endpoints.map((endpoint) => store.putEntry('endpoint', endpoint, 0)))
     // The first has the most to lose.
     const arrivals = endpoints.slice(0, 1_000).flatMap((endpoint, index) => {
       return Array.from({ length: index === 0 ? 5 : 1 }, () =>

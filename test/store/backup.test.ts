@@ -16,6 +16,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { backupFile } from '../../src/store/sqlite/backup-file.ts'
 import type { Store } from '../../src/store/store.ts'
 import { anArrival, anEndpoint } from '../support/builders.ts'
+import { itemsOf } from '../support/registry.ts'
 import { integrityOf, isRoot, Scene } from './scene.ts'
 
 async function stage(t: TestContext, events = 100) {
@@ -23,7 +24,7 @@ async function stage(t: TestContext, events = 100) {
   const file = await scene.newFile()
   const store = await scene.open(file)
   const endpoint = anEndpoint()
-  await store.putEndpoint(endpoint)
+  await store.putEntry('endpoint', endpoint, 0)
   const kept = Array.from({ length: events }, () => anArrival(endpoint))
   await store.append(kept)
   return { scene, file, store, endpoint, kept, folder: await scene.folder() }
@@ -59,7 +60,7 @@ describe('a backup', () => {
     // The key is not in the database, and so not in its backup.
     await copyFile(`${file}.key`, `${target}.key`)
     const copy = await scene.open(target)
-    assert.deepEqual(await copy.listEndpoints(), [endpoint])
+    assert.deepEqual(await itemsOf(copy, 'endpoint'), [endpoint])
     for (const { event, deliveries } of kept) {
       assert.ok(await copy.getEvent(event.id))
       assert.equal((await copy.getDelivery(deliveries[0]!.id))?.delivery.status, 'pending')

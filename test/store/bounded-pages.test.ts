@@ -12,7 +12,7 @@ function filled(): DatabaseSync {
   const db = new DatabaseSync(':memory:')
   migrate(db, ':memory:', { dryRun: false })
   db.exec(`
-    INSERT INTO endpoints (id, tenant, settings, secrets) VALUES ('ep_1', 'a', '{}', x'');
+    INSERT INTO endpoints (id, tenant) VALUES ('ep_1', 'a');
     WITH RECURSIVE n (no) AS (SELECT 1 UNION ALL SELECT no + 1 FROM n WHERE no < ${rows})
     INSERT INTO events (no, id, tenant, type, received_at, content_type, size, body)
     SELECT no, 'evt_' || no, 'a', CASE no WHEN 1 THEN 'rare.one' ELSE 'usual.one' END, no, 'text/plain', 0, x'' FROM n;

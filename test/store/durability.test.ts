@@ -60,7 +60,7 @@ describe('group commit', () => {
     const file = await scene.newFile()
     const store = await scene.open(file)
     const endpoint = anEndpoint()
-    await store.putEndpoint(endpoint)
+    await store.putEntry('endpoint', endpoint, 0)
     const before = await commitsIn(file)
     await Promise.all(Array.from({ length: 1_000 }, () => store.append([anArrival(endpoint)])))
     const commits = (await commitsIn(file)) - before
@@ -72,7 +72,7 @@ describe('group commit', () => {
     const file = await scene.newFile()
     const store = await scene.open(file)
     const endpoint = anEndpoint()
-    await store.putEndpoint(endpoint)
+    await store.putEntry('endpoint', endpoint, 0)
     const before = await commitsIn(file)
     for (let i = 0; i < 5; i++) await store.append([anArrival(endpoint)])
     assert.equal((await commitsIn(file)) - before, 5)
@@ -82,7 +82,7 @@ describe('group commit', () => {
     const scene = new Scene(t)
     const store = await scene.open(await scene.newFile())
     const endpoint = anEndpoint()
-    await store.putEndpoint(endpoint)
+    await store.putEntry('endpoint', endpoint, 0)
     const arrivals = Array.from({ length: 50 }, (_, i) => anArrival(i === 20 ? anEndpoint() : endpoint))
     const results = await Promise.allSettled(arrivals.map((arrival) => store.append([arrival])))
     const rejected = results.flatMap((result, index) => (result.status === 'rejected' ? [index] : []))
@@ -102,8 +102,9 @@ describe('secrets', () => {
     const [first, second, third] = [randomUUID(), randomUUID(), randomUUID()]
     const secrets = [{ secret: `whsec_${first}`, expiresAt: null }]
     const endpoint = anEndpoint({ description: 'shown', secrets, headers: { authorization: `Bearer ${third}` } })
-    await store.putEndpoint(endpoint)
-    await store.putEndpoint({ ...endpoint, secrets: [...endpoint.secrets, { secret: second, expiresAt: t0 }] })
+    await store.putEntry('endpoint', endpoint, 0)
+    const secondToo = [...endpoint.secrets, { secret: second, expiresAt: t0 }]
+    await store.putEntry('endpoint', { ...endpoint, secrets: secondToo }, 1)
     const everything = async () => {
       const names = await readdir(dirname(file))
       return Buffer.concat(await Promise.all(names.map((name) => readFile(join(dirname(file), name)))))
@@ -122,7 +123,7 @@ describe('claiming', () => {
     const scene = new Scene(t)
     const store = await scene.open(await scene.newFile())
     const endpoint = anEndpoint()
-    await store.putEndpoint(endpoint)
+    await store.putEntry('endpoint', endpoint, 0)
     const large = { event: { body: new Uint8Array(1_000) } }
     await store.append([
       anArrival(endpoint, { ...large, delivery: { leaseEndsAt: t0 + 5 } }),

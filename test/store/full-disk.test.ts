@@ -37,7 +37,7 @@ async function stage(t: TestContext, sizeKib: number): Promise<Stage> {
   const file = join(folder, 'posthorn.db')
   const store = await scene.open(file)
   const endpoint = anEndpoint()
-  await store.putEndpoint(endpoint)
+  await store.putEntry('endpoint', endpoint, 0)
   await store.append([anArrival(endpoint)])
   const request = { from: { endpointId: endpoint.id }, now: t0 + 1, leaseEndsAt: t0 + 9, limit: 1, bytesMax: 1e6 }
   const inHand = (await store.claim(request)).claims[0]!
@@ -110,7 +110,7 @@ describe('on a full disk', { skip }, () => {
   test('an endpoint whose removal was refused goes on getting its deliveries', async (t) => {
     const { store, folder, endpoint } = await stage(t, 1_024)
     const makeRoom = fill(folder)
-    await assert.rejects(store.removeEndpoint(endpoint.id), full)
+    await assert.rejects(store.removeEntry('endpoint', endpoint.id), full)
     makeRoom()
     const arrival = anArrival(endpoint)
     await store.append([arrival])
@@ -121,9 +121,9 @@ describe('on a full disk', { skip }, () => {
     const { store, folder } = await stage(t, 1_024)
     const [refused, next] = [anEndpoint(), anEndpoint()]
     const makeRoom = fill(folder)
-    await assert.rejects(store.putEndpoint(refused), full)
+    await assert.rejects(store.putEntry('endpoint', refused, 0), full)
     makeRoom()
-    await store.putEndpoint(next)
+    await store.putEntry('endpoint', next, 0)
     await assert.rejects(store.append([anArrival(refused)]), /no endpoint .* was ever kept/)
     const arrival = anArrival(next)
     await store.append([arrival])
@@ -203,7 +203,7 @@ describe('with disk space in reserve', { skip }, () => {
     for (const claim of claims) assert.equal((await again.commit([delivered(claim)]))[0]?.kind, 'applied')
 
     const ages = { deliveredMs: 1, failedMs: 1, deadLetterMs: 1, eventMs: 1 }
-    const pruned = await again.prune({ now: t0 + 1e9, retention: ages, limit: 1_000, after: null })
+    const pruned = await again.prune({ what: 'events', now: t0 + 1e9, retention: ages, limit: 1_000, after: null })
     assert.equal(pruned.deliveries, claims.length)
     // What was pruned goes back to the disk, which is room enough.
     while ((await again.shrink(200)) > 0);

@@ -21,6 +21,7 @@ import { describe, test } from 'node:test'
 import { PosthornError } from '../../src/core/errors.ts'
 import { migrateFile } from '../../src/store/sqlite/migrate-file.ts'
 import { anArrival, anEndpoint } from '../support/builders.ts'
+import { itemsOf } from '../support/registry.ts'
 import { integrityOf, isRoot, mount, Scene } from './scene.ts'
 
 /** A code, and a sentence that names what to look at. */
@@ -39,7 +40,7 @@ async function aClosedDatabase(scene: Scene, key: Uint8Array | null = null) {
   const file = await scene.newFile()
   const store = await scene.open(file, { key })
   const endpoint = anEndpoint()
-  await store.putEndpoint(endpoint)
+  await store.putEntry('endpoint', endpoint, 0)
   const arrival = anArrival(endpoint)
   await store.append([arrival])
   await store.close()
@@ -183,7 +184,7 @@ describe('opening a file', () => {
     const file = await scene.newFile()
     const store = await scene.open(file)
     const endpoint = anEndpoint()
-    await store.putEndpoint(endpoint)
+    await store.putEntry('endpoint', endpoint, 0)
     const arrivals = Array.from({ length: 60 }, () => anArrival(endpoint, { event: { body: randomBytes(2_500) } }))
     await store.append(arrivals)
     await store.close()
@@ -231,7 +232,7 @@ describe('opening with a key', () => {
     const { file, endpoint } = await aClosedDatabase(scene, right)
     await refuses(scene.open(file, { key: randomBytes(32) }), 'store_wrong_key', 'POSTHORN_ENCRYPTION_KEY')
     const store = await scene.open(file, { key: right })
-    assert.deepEqual(await store.listEndpoints(), [endpoint])
+    assert.deepEqual(await itemsOf(store, 'endpoint'), [endpoint])
   })
 
   test('makes a key file that only its owner may read', async (t) => {
@@ -262,7 +263,7 @@ describe('opening with a key', () => {
       await rm(key, { recursive: true, force: true })
       await rename(kept, key)
       const store = await scene.open(file)
-      assert.deepEqual(await store.listEndpoints(), [endpoint])
+      assert.deepEqual(await itemsOf(store, 'endpoint'), [endpoint])
       assert.equal(integrityOf(file), 'ok')
     })
   }

@@ -21,7 +21,7 @@ async function keep(store: Store): Promise<void> {
 // Two lives, so that the end of one and the start on what it left are among the places where the power goes.
 for (let life = 0; life < 2; life++) {
   const store = await openStoreFile(file)
-  if (life === 0) await store.putEndpoint(endpoint)
+  if (life === 0) await store.putEntry('endpoint', endpoint, 0)
   say('open')
   if (lie !== undefined) writeFileSync(lie, '')
   for (let i = 0; i < 4; i++) await Promise.all([keep(store), keep(store)])

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { LossyDisk, type PowerCut, whyNoPowerCut } from '../support/power-cut.ts'
+import { itemsOf } from '../support/registry.ts'
 import { openStoreFile } from '../support/sqlite.ts'
 import { integrityOf } from './scene.ts'
 
@@ -34,7 +35,7 @@ async function lostAfter(cut: PowerCut, folder: string): Promise<readonly string
       const { items } = await store.listDeliveries({ eventId: id, limit: 5 })
       if (event === null || items.length !== 1) lost.push(id)
     }
-    if (cut.said.includes('open')) assert.equal((await store.listEndpoints()).length, 1)
+    if (cut.said.includes('open')) assert.equal((await itemsOf(store, 'endpoint')).length, 1)
   } finally {
     await store.close()
   }

@@ -3,7 +3,6 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import type { DeliveryFilter } from '../../src/core/delivery.ts'
 import { replayable } from '../../src/core/selection.ts'
-import { createSecretBox } from '../../src/store/secret-box.ts'
 import { Append } from '../../src/store/sqlite/append.ts'
 import { ClaimWork, readySql } from '../../src/store/sqlite/claim.ts'
 import { Commit } from '../../src/store/sqlite/commit.ts'
@@ -40,14 +39,14 @@ function noting(statements: string[]): DatabaseSync {
 function writerStatements(): readonly string[] {
   const statements: string[] = []
   const noted = noting(statements)
-  const endpoints = new EndpointTable(db, createSecretBox(new Uint8Array(32)))
+  const endpoints = new EndpointTable(db)
   const hours = new DeadLetterHours(noted)
   const outcomes = new ReplayOutcomes(noted)
   new Append(noted, endpoints, hours)
   const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints), { hours, outcomes })
   const revival = new Revival(noted, endpoints, commit, outcomes)
-  new Replays(noted, endpoints, revival, outcomes)
-  new Upkeep(noted, endpoints, revival)
+  const replays = new Replays(noted, endpoints, revival, outcomes)
+  new Upkeep(noted, endpoints, revival, { replays, hours })
   return statements
 }
 

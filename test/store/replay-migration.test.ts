@@ -40,5 +40,5 @@ test('a replay of an older version keeps its counts, and does not pretend to kno
   assert.deepEqual([status, matched, requeued, skipped], ['finished', 5, 4, 1])
   assert.deepEqual([good, failedAgain, settledAt], [null, null, null])
   assert.deepEqual((await store.listReplays({ waiting: true, limit: 10 })).items, [])
-  assert.equal(await store.pruneReplays(t0 + 1, 10), 1)
+  assert.equal((await store.prune({ what: 'replays', before: t0 + 1, limit: 10, after: null })).deleted, 1)
 })

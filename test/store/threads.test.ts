@@ -116,7 +116,7 @@ describe('when the writer thread', () => {
   test('is given what cannot cross to it, the call is rejected and the next is served', async (t) => {
     const { store } = await stage(t)
     const broken = { ...anEndpoint(), headers: { broken: (() => 1) as unknown as string } }
-    await assert.rejects(store.putEndpoint(broken), { name: 'DataCloneError' })
+    await assert.rejects(store.putEntry('endpoint', broken, 0), { name: 'DataCloneError' })
     await keptEvent(store)
     assert.equal(store.health().writable, true)
   })

@@ -44,7 +44,7 @@ async function scene(t: TestContext) {
   const file = await scene.newFile()
   const store = await scene.open(file)
   const endpoint = anEndpoint()
-  await store.putEndpoint(endpoint)
+  await store.putEntry('endpoint', endpoint, 0)
   const next = async (): Promise<Claim> => {
     await store.append([anArrival(endpoint, { event: { key: 'k' } })])
     return claimed(store, endpoint)

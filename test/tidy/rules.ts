@@ -10,13 +10,12 @@ const FUNCTION_LINES_MAX = 60
 
 /** The files that stand between those who decide and those who act: anyone above an adapter may know these. */
 const PORTS = [
-  ...[
-    'store/store.ts',
-    'store/cluster-store.ts',
-    'store/registry-store.ts',
-    'store/replay-store.ts',
-    'store/upkeep-store.ts',
-  ],
+  'store/store.ts',
+  'store/cluster-store.ts',
+  'store/registry-store.ts',
+  'store/registry.ts',
+  'store/replay-store.ts',
+  'store/upkeep-store.ts',
   ...['transports/transport.ts', 'transports/relay-gate.ts', 'engines/engine.ts', 'notices.ts'],
 ]
 

@@ -43,8 +43,8 @@ type Scene = Readonly<{
 async function scene(t: TestContext, relays: readonly Relay[] = [], endpoints: Endpoint[] = []): Promise<Scene> {
   const folder = await tempFolder()
   const store = await openStoreFile(join(folder.path, 'posthorn.db'))
-  for (const relay of relays) await store.putRelay(relay)
-  for (const endpoint of endpoints) await store.putEndpoint(endpoint)
+  for (const relay of relays) await store.putEntry('relay', relay, 0)
+  for (const endpoint of endpoints) await store.putEntry('endpoint', endpoint, 0)
   const notices = new Notices((error) => assert.fail(String(error)))
   const time = { now: t0 }
   const told: Notification[] = []
@@ -152,8 +152,8 @@ test('a relay that was created later is counted from then', async (t) => {
   const relay = aRelay()
   const endpoint = endpointOf(relay)
   s.endpoints.push(endpoint)
-  await s.store.putRelay(relay)
-  await s.store.putEndpoint(endpoint)
+  await s.store.putEntry('relay', relay, 0)
+  await s.store.putEntry('endpoint', endpoint, 0)
   await waits(s.store, endpoint)
   await s.pass(0)
   await s.pass(awayMs - 1)
@@ -183,7 +183,7 @@ test('a relay that was deleted is forgotten, and nothing is told of it', async (
   const relay = aRelay()
   const s = await scene(t, [relay])
   s.turn(relay, true)
-  await s.store.removeRelay(relay.id)
+  await s.store.removeEntry('relay', relay.id)
   s.turn(relay, false)
   await s.pass(2 * awayMs)
   assert.deepEqual([s.told, s.watch.relays], [[], []])

@@ -45,7 +45,7 @@ export function readDeliveryState(path: string, now: number, waitingMax: number)
 }
 
 const openSql = `SELECT count(*) FROM endpoints WHERE removed = 0 AND json_extract(breaker, '$.state') <> 'closed'`
-const disabledSql = `SELECT count(*) FROM endpoints WHERE removed = 0 AND json_extract(settings, '$.status') = 'disabled'`
+const disabledSql = `SELECT count(*) FROM registry WHERE kind = 'endpoint' AND json_extract(settings, '$.status') = 'disabled'`
 // Counted up to a limit: it costs the same however much there is.
 const waitingSql = `
   SELECT count(*) FROM

@@ -1,31 +1,26 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Endpoint } from '../../core/endpoint.ts'
-import type { SecretBox } from '../secret-box.ts'
+import { PosthornError } from '../../core/errors.ts'
 import type { Condition } from '../store.ts'
 
 export type EndpointKey = Readonly<{ no: number; removed: boolean }>
 
-/** The endpoint catalogue; also knows the short numbers that deliveries are kept under. */
+/** The short numbers that deliveries of an endpoint are kept under, also of removed ones, and the conditions. */
 export class EndpointTable {
-  readonly #box: SecretBox
   readonly #all: StatementSync
   readonly #keys = new Map<string, EndpointKey>()
   readonly #ids = new Map<number, string>()
   readonly #put: StatementSync
   readonly #remove: StatementSync
-  readonly #list: StatementSync
   readonly #putCondition: StatementSync
   readonly #listConditions: StatementSync
 
-  constructor(db: DatabaseSync, box: SecretBox) {
-    this.#box = box
+  constructor(db: DatabaseSync) {
     this.#put = db.prepare(`
-      INSERT INTO endpoints (id, tenant, settings, secrets) VALUES (?, ?, ?, ?)
-      ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, settings = excluded.settings, secrets = excluded.secrets
+      INSERT INTO endpoints (id, tenant) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant
       RETURNING no`)
-    // What was secret goes with the endpoint; the row stays for the deliveries that name it.
-    this.#remove = db.prepare(`UPDATE endpoints SET removed = 1, secrets = x'' WHERE id = ?`)
-    this.#list = db.prepare('SELECT id, settings, secrets FROM endpoints WHERE removed = 0 ORDER BY no')
+    // The row stays for the deliveries that name it.
+    this.#remove = db.prepare('UPDATE endpoints SET removed = 1 WHERE id = ?')
     this.#putCondition = db.prepare(`
       UPDATE endpoints SET breaker = ?, held_until = ?, failing_since = ?, last_error = ?, last_error_at = ?
       WHERE id = ?`)
@@ -55,25 +50,17 @@ export class EndpointTable {
     return id
   }
 
-  put(endpoint: Endpoint): void {
-    // Headers are sealed too: many a receiver is let in by one.
-    const { secrets, headers, ...settings } = endpoint
-    const sealed = this.#box.seal(JSON.stringify({ secrets, headers }), endpoint.id)
-    const row = this.#put.get(endpoint.id, endpoint.tenant, JSON.stringify(settings), sealed)
-    this.#remember(endpoint.id, row?.no as number, false)
+  put({ id, tenant }: Endpoint): void {
+    if (this.#keys.get(id)?.removed) {
+      throw new PosthornError('conflict', `The endpoint ${id} was removed, and its id cannot be used again.`)
+    }
+    const row = this.#put.get(id, tenant)
+    this.#remember(id, row?.no as number, false)
   }
 
   remove(id: string): void {
     this.#remove.run(id)
-    const key = this.#keys.get(id)
-    if (key !== undefined) this.#remember(id, key.no, true)
-  }
-
-  list(): Endpoint[] {
-    return this.#list.all().map((row) => {
-      const sealed = this.#box.open(row.secrets as Uint8Array, row.id as string)
-      return { ...JSON.parse(row.settings as string), ...JSON.parse(sealed) }
-    })
+    this.#remember(id, this.find(id).no, true)
   }
 
   putConditions(conditions: readonly Condition[]): void {

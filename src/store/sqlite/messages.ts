@@ -1,9 +1,7 @@
-import type { ApiKey } from '../../core/api-key.ts'
-import type { Endpoint } from '../../core/endpoint.ts'
 import { keepsInterruptions } from '../../core/lifecycle.ts'
-import type { Relay } from '../../core/relay.ts'
+import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
-import type { Source } from '../../core/source.ts'
+import type { RegistryEntry } from '../registry-store.ts'
 import type { CancelledDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
@@ -19,15 +17,7 @@ import type {
   LeaseRenewal,
   PullBackRequest,
 } from '../store.ts'
-import type {
-  EndedDelivery,
-  Expired,
-  ExpireRequest,
-  Pruned,
-  PrunedKeys,
-  PruneKeysRequest,
-  PruneRequest,
-} from '../upkeep-store.ts'
+import type { EndedDelivery, Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
 import type { LightClaim, LightClaimAnswer } from './bodies.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
@@ -45,37 +35,28 @@ export type Calls = {
   renew: { request: readonly LeaseRenewal[]; answer: null }
   backlog: { request: number; answer: readonly Backlog[] }
   pullBack: { request: PullBackRequest; answer: number }
-  putEndpoint: { request: Endpoint; answer: null }
-  removeEndpoint: { request: string; answer: null }
-  listEndpoints: { request: null; answer: readonly Endpoint[] }
   endPending: { request: EndPendingRequest; answer: readonly EndedDelivery[] }
   putConditions: { request: readonly Condition[]; answer: null }
   listConditions: { request: null; answer: readonly Condition[] }
-  putSource: { request: Source; answer: null }
-  removeSource: { request: string; answer: null }
-  listSources: { request: null; answer: readonly Source[] }
-  putRelay: { request: Relay; answer: null }
-  removeRelay: { request: string; answer: null }
-  listRelays: { request: null; answer: readonly Relay[] }
-  putApiKey: { request: ApiKey; answer: null }
-  removeApiKey: { request: string; answer: null }
-  listApiKeys: { request: null; answer: readonly ApiKey[] }
+  listEntries: { request: RegistryKind; answer: readonly RegistryEntry<RegistryKind>[] }
+  putEntry: { request: PutEntry; answer: number }
+  removeEntry: { request: { kind: RegistryKind; id: string }; answer: null }
+  registryVersion: { request: null; answer: number }
   createReplay: { request: { replay: Replay; lastNo: number }; answer: Replay }
   changeReplay: {
     request: { id: string; from: ReplayStatus; to: ReplayStatus; now: number }
     answer: Replay | null
   }
   stepReplay: { request: ReplayStep; answer: ReplayStepped }
-  pruneReplays: { request: { before: number; limit: number }; answer: number }
   discard: { request: { found: readonly Found[]; settledBy: number }; answer: number }
   cancelWaiting: { request: { deliveryIds: readonly string[]; now: number }; answer: readonly CancelledDelivery[] }
   expire: { request: ExpireRequest; answer: Expired }
   prune: { request: PruneRequest; answer: Pruned }
   shrink: { request: number; answer: number }
-  pruneDeadLetterCounts: { request: { before: number; limit: number }; answer: number }
-  pruneKeys: { request: PruneKeysRequest; answer: PrunedKeys }
   probe: { request: null; answer: null }
 }
+/** The item is of its kind. */
+export type PutEntry = Readonly<{ kind: RegistryKind; item: RegistryItems[RegistryKind]; expectedVersion: number }>
 export type CallName = keyof Calls
 export type Call = { [Name in CallName]: Readonly<{ name: Name; request: Calls[Name]['request'] }> }[CallName]
 

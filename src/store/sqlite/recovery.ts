@@ -21,9 +21,13 @@ const deliveriesSql = `
   SELECT d.no, d.status, d.reason FROM deliveries d INDEXED BY deliveries_of_event
   WHERE d.event_no = ? AND d.endpoint_no = ? ORDER BY d.no`
 
+const endpointSql = `
+  SELECT p.no, p.tenant, r.settings FROM endpoints p JOIN registry r ON r.kind = 'endpoint' AND r.id = p.id
+  WHERE p.id = ?`
+
 /** null: nobody knows it any more. */
 export function readEndpoint(statements: Statements, id: string): RecoveryEndpoint | null {
-  const row = statements.row('SELECT no, tenant, settings FROM endpoints WHERE id = ? AND removed = 0', [id])
+  const row = statements.row(endpointSql, [id])
   if (row === undefined) return null
   const { types } = JSON.parse(row[2] as string)
   return { no: row[0] as number, tenant: row[1] as string, types }

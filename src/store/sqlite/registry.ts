@@ -1,85 +1,81 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { ApiKey } from '../../core/api-key.ts'
 import { PosthornError } from '../../core/errors.ts'
-import type { Relay } from '../../core/relay.ts'
-import type { Source } from '../../core/source.ts'
+import { type RegistryItems, type RegistryKind, splitSecrets, uniqueName } from '../../core/registry.ts'
+import type { RegistryEntry } from '../registry-store.ts'
 import type { SecretBox } from '../secret-box.ts'
+import type { EndpointTable } from './endpoints.ts'
 
-/** Sources, relays and API keys; runs inside the batch's transaction. */
-export class Registry {
+const words: Readonly<Record<RegistryKind, string>> = {
+  endpoint: 'endpoint',
+  source: 'source',
+  relay: 'relay',
+  key: 'API key',
+}
+
+/** What people set up; runs inside the batch's transaction. */
+export class RegistryTable {
   readonly #box: SecretBox
+  readonly #endpoints: EndpointTable
+  readonly #list: StatementSync
+  readonly #versionOf: StatementSync
   readonly #nameTaken: StatementSync
-  readonly #putSource: StatementSync
-  readonly #removeSource: StatementSync
-  readonly #listSources: StatementSync
-  readonly #relayNameTaken: StatementSync
-  readonly #putRelay: StatementSync
-  readonly #removeRelay: StatementSync
-  readonly #listRelays: StatementSync
-  readonly #putApiKey: StatementSync
-  readonly #removeApiKey: StatementSync
-  readonly #listApiKeys: StatementSync
+  readonly #put: StatementSync
+  readonly #remove: StatementSync
+  readonly #raise: StatementSync
+  readonly #version: StatementSync
 
-  constructor(db: DatabaseSync, box: SecretBox) {
+  constructor(db: DatabaseSync, box: SecretBox, endpoints: EndpointTable) {
     this.#box = box
-    this.#nameTaken = db.prepare('SELECT 1 FROM sources WHERE name = ? AND id <> ?')
-    this.#putSource = db.prepare('INSERT OR REPLACE INTO sources (id, name, settings, secrets) VALUES (?, ?, ?, ?)')
-    this.#removeSource = db.prepare('DELETE FROM sources WHERE id = ?')
+    this.#endpoints = endpoints
     // Ids sort by age.
-    this.#listSources = db.prepare('SELECT id, settings, secrets FROM sources ORDER BY id')
-    this.#relayNameTaken = db.prepare('SELECT 1 FROM relays WHERE tenant = ? AND name = ? AND id <> ?')
-    this.#putRelay = db.prepare('INSERT OR REPLACE INTO relays (id, tenant, name, settings) VALUES (?, ?, ?, ?)')
-    this.#removeRelay = db.prepare('DELETE FROM relays WHERE id = ?')
-    this.#listRelays = db.prepare('SELECT settings FROM relays ORDER BY id')
-    this.#putApiKey = db.prepare('INSERT OR REPLACE INTO api_keys (id, settings) VALUES (?, ?)')
-    this.#removeApiKey = db.prepare('DELETE FROM api_keys WHERE id = ?')
-    this.#listApiKeys = db.prepare('SELECT settings FROM api_keys ORDER BY id')
+    this.#list = db.prepare('SELECT id, version, settings, secrets FROM registry WHERE kind = ? ORDER BY id')
+    this.#versionOf = db.prepare('SELECT version FROM registry WHERE kind = ? AND id = ?')
+    this.#nameTaken = db.prepare('SELECT 1 FROM registry WHERE kind = ? AND scope = ? AND name = ? AND id <> ?')
+    this.#put = db.prepare(`
+      INSERT OR REPLACE INTO registry (kind, id, version, scope, name, settings, secrets) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+    this.#remove = db.prepare('DELETE FROM registry WHERE kind = ? AND id = ?')
+    this.#raise = db.prepare('UPDATE registry_version SET version = version + 1')
+    this.#version = db.prepare('SELECT version FROM registry_version')
   }
 
-  putSource({ secrets, ...settings }: Source): void {
-    const { id, name } = settings
-    if (this.#nameTaken.get(name, id) !== undefined) {
-      throw new PosthornError('conflict', `Another source is named ${name}; choose another name.`)
-    }
-    this.#putSource.run(id, name, JSON.stringify(settings), this.#box.seal(JSON.stringify(secrets), id))
-  }
-
-  removeSource(id: string): void {
-    this.#removeSource.run(id)
-  }
-
-  listSources(): Source[] {
-    return this.#listSources.all().map((row) => {
-      const secrets = this.#box.open(row.secrets as Uint8Array, row.id as string)
-      return { ...JSON.parse(row.settings as string), secrets: JSON.parse(secrets) }
+  list<K extends RegistryKind>(kind: K): RegistryEntry<K>[] {
+    return this.#list.all(kind).map((row) => {
+      const settings = JSON.parse(row.settings as string)
+      const version = row.version as number
+      if (row.secrets === null) return { item: settings, version }
+      const secrets = JSON.parse(this.#box.open(row.secrets as Uint8Array, row.id as string))
+      // Secrets of a source were once kept without their field's name.
+      return { item: Array.isArray(secrets) ? { ...settings, secrets } : { ...settings, ...secrets }, version }
     })
   }
 
-  putRelay(relay: Relay): void {
-    const { id, tenant, name } = relay
-    if (this.#relayNameTaken.get(tenant, name, id) !== undefined) {
-      throw new PosthornError('conflict', `Another relay is named ${name}; choose another name.`)
+  put<K extends RegistryKind>(kind: K, item: RegistryItems[K], expectedVersion: number): number {
+    const { id } = item
+    const version = (this.#versionOf.get(kind, id)?.version ?? 0) as number
+    if (version !== expectedVersion) {
+      throw new PosthornError('conflict', `The ${words[kind]} ${id} was changed by somebody else; read it again.`)
     }
-    this.#putRelay.run(id, tenant, name, JSON.stringify(relay))
+    const unique = uniqueName(kind, item)
+    if (unique !== null && this.#nameTaken.get(kind, unique.scope, unique.name, id) !== undefined) {
+      throw new PosthornError('conflict', `Another ${words[kind]} is named ${unique.name}; choose another name.`)
+    }
+    if (kind === 'endpoint') this.#endpoints.put(item as RegistryItems['endpoint'])
+    const { settings, secrets } = splitSecrets(kind, item)
+    const sealed = secrets === null ? null : this.#box.seal(JSON.stringify(secrets), id)
+    const name = [unique?.scope ?? null, unique?.name ?? null]
+    this.#put.run(kind, id, version + 1, ...name, JSON.stringify(settings), sealed)
+    this.#raise.run()
+    return version + 1
   }
 
-  removeRelay(id: string): void {
-    this.#removeRelay.run(id)
+  remove(kind: RegistryKind, id: string): void {
+    const { changes } = this.#remove.run(kind, id)
+    if (Number(changes) === 0) return
+    if (kind === 'endpoint') this.#endpoints.remove(id)
+    this.#raise.run()
   }
 
-  listRelays(): Relay[] {
-    return this.#listRelays.all().map((row) => JSON.parse(row.settings as string))
-  }
-
-  putApiKey(key: ApiKey): void {
-    this.#putApiKey.run(key.id, JSON.stringify(key))
-  }
-
-  removeApiKey(id: string): void {
-    this.#removeApiKey.run(id)
-  }
-
-  listApiKeys(): ApiKey[] {
-    return this.#listApiKeys.all().map((row) => JSON.parse(row.settings as string))
+  version(): number {
+    return this.#version.get()?.version as number
   }
 }

@@ -1,14 +1,12 @@
 import { dirname } from 'node:path'
-import type { ApiKey } from '../../core/api-key.ts'
 import type { Attempt } from '../../core/attempt.ts'
 import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
-import type { Endpoint } from '../../core/endpoint.ts'
 import type { Event } from '../../core/event.ts'
-import type { Relay } from '../../core/relay.ts'
+import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Selection } from '../../core/selection.ts'
-import type { Source } from '../../core/source.ts'
 import type { Beat, Joined } from '../cluster-store.ts'
+import type { RegistryEntry } from '../registry-store.ts'
 import type { CancelledDelivery, DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   AheadRequest,
@@ -41,8 +39,6 @@ import type {
   Expired,
   ExpireRequest,
   Pruned,
-  PrunedKeys,
-  PruneKeysRequest,
   PruneRequest,
   StoreStats,
 } from '../upkeep-store.ts'
@@ -156,18 +152,6 @@ class SqliteStore implements Store {
     return this.#writer.call('pullBack', request)
   }
 
-  async putEndpoint(endpoint: Endpoint): Promise<void> {
-    await this.#writer.call('putEndpoint', endpoint)
-  }
-
-  async removeEndpoint(id: string): Promise<void> {
-    await this.#writer.call('removeEndpoint', id)
-  }
-
-  listEndpoints(): Promise<readonly Endpoint[]> {
-    return this.#writer.call('listEndpoints', null)
-  }
-
   endPending(request: EndPendingRequest): Promise<readonly EndedDelivery[]> {
     return this.#writer.call('endPending', request)
   }
@@ -208,42 +192,23 @@ class SqliteStore implements Store {
     })
   }
 
-  // ── Sources and keys ────────────────────────────────────────────────────────────────────────────────────────────
+  // ── The registry ────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async putSource(source: Source): Promise<void> {
-    await this.#writer.call('putSource', source)
+  async listEntries<K extends RegistryKind>(kind: K): Promise<readonly RegistryEntry<K>[]> {
+    const entries = await this.#writer.call('listEntries', kind)
+    return entries as readonly RegistryEntry<K>[]
   }
 
-  async removeSource(id: string): Promise<void> {
-    await this.#writer.call('removeSource', id)
+  putEntry<K extends RegistryKind>(kind: K, item: RegistryItems[K], expectedVersion: number): Promise<number> {
+    return this.#writer.call('putEntry', { kind, item, expectedVersion })
   }
 
-  listSources(): Promise<readonly Source[]> {
-    return this.#writer.call('listSources', null)
+  async removeEntry(kind: RegistryKind, id: string): Promise<void> {
+    await this.#writer.call('removeEntry', { kind, id })
   }
 
-  async putRelay(relay: Relay): Promise<void> {
-    await this.#writer.call('putRelay', relay)
-  }
-
-  async removeRelay(id: string): Promise<void> {
-    await this.#writer.call('removeRelay', id)
-  }
-
-  listRelays(): Promise<readonly Relay[]> {
-    return this.#writer.call('listRelays', null)
-  }
-
-  async putApiKey(key: ApiKey): Promise<void> {
-    await this.#writer.call('putApiKey', key)
-  }
-
-  async removeApiKey(id: string): Promise<void> {
-    await this.#writer.call('removeApiKey', id)
-  }
-
-  listApiKeys(): Promise<readonly ApiKey[]> {
-    return this.#writer.call('listApiKeys', null)
+  registryVersion(): Promise<number> {
+    return this.#writer.call('registryVersion', null)
   }
 
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -305,10 +270,6 @@ class SqliteStore implements Store {
     return this.#writer.call('stepReplay', step)
   }
 
-  pruneReplays(before: number, limit: number): Promise<number> {
-    return this.#writer.call('pruneReplays', { before, limit })
-  }
-
   // ── Upkeep ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   expire(request: ExpireRequest): Promise<Expired> {
@@ -329,14 +290,6 @@ class SqliteStore implements Store {
 
   deadLettersSince(at: number): Promise<readonly DeadLetterCount[]> {
     return this.#reader.call('deadLettersSince', at)
-  }
-
-  pruneDeadLetterCounts(before: number, limit: number): Promise<number> {
-    return this.#writer.call('pruneDeadLetterCounts', { before, limit })
-  }
-
-  pruneKeys(request: PruneKeysRequest): Promise<PrunedKeys> {
-    return this.#writer.call('pruneKeys', request)
   }
 
   health(): StoreHealth {

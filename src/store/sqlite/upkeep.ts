@@ -3,22 +3,21 @@ import { type Correction, corrected } from '../../core/clock.ts'
 import type { DeliveryStatus } from '../../core/delivery.ts'
 import { bornAt } from '../../core/lifecycle.ts'
 import { eventKeptUntil, keptUntil, type Retention } from '../../core/retention.ts'
-import type {
-  EndedDelivery,
-  Expired,
-  ExpireRequest,
-  Pruned,
-  PrunedKeys,
-  PruneKeysRequest,
-  PruneRequest,
-} from '../upkeep-store.ts'
+import type { Cursor, EndedDelivery, Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
+import type { DeadLetterHours } from './dead-letter-hours.ts'
 import type { EndpointTable } from './endpoints.ts'
+import type { Replays } from './replays.ts'
 import type { Revival } from './revival.ts'
 
 type KeyRow = Readonly<{ scope: string; key: string; expires_at: number }>
 type EventRow = Readonly<{ no: number; received_at: number }>
 type DeliveryRow = Readonly<{ no: number; status: DeliveryStatus; received_at: number; settled_at: number | null }>
 type AgedRow = Readonly<{ no: number; received_at: number; replayed_at: number | null }>
+
+type PruneOf<What> = Extract<PruneRequest, Readonly<{ what: What }>>
+
+/** Those that know which of their rows are old. */
+export type Prunable = Readonly<{ replays: Pick<Replays, 'prune'>; hours: Pick<DeadLetterHours, 'prune'> }>
 
 /** No idempotency key is known for longer. */
 const keyKeptMsMax = 31 * 86_400_000
@@ -28,6 +27,7 @@ export class Upkeep {
   readonly #db: DatabaseSync
   readonly #endpoints: EndpointTable
   readonly #revival: Revival
+  readonly #prunable: Prunable
   readonly #aged: StatementSync
   readonly #receivedAt: StatementSync
   readonly #events: StatementSync
@@ -38,10 +38,11 @@ export class Upkeep {
   readonly #keysAfter: StatementSync
   readonly #deleteKey: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable, revival: Revival) {
+  constructor(db: DatabaseSync, endpoints: EndpointTable, revival: Revival, prunable: Prunable) {
     this.#db = db
     this.#endpoints = endpoints
     this.#revival = revival
+    this.#prunable = prunable
     this.#aged = db.prepare(`
       SELECT no, received_at, replayed_at FROM deliveries INDEXED BY deliveries_pending
       WHERE endpoint_no = ? AND status = 'pending' AND received_at < ? AND (received_at, no) > (?, ?)
@@ -62,8 +63,9 @@ export class Upkeep {
   expire({ endpointId, bornBefore, now, limit, after, correction = null }: ExpireRequest): Expired {
     const { no: endpointNo } = this.#endpoints.find(endpointId)
     // In the order of receipt, so that what is young is never read. A row that is gone meanwhile: from the beginning.
-    const since = after === null ? undefined : this.#receivedAt.get(after)
-    const start = since === undefined ? [-1, -1] : [since.received_at as number, after]
+    const no = numberAt(after)
+    const since = this.#receivedAt.get(no)
+    const start = since === undefined ? [-1, -1] : [since.received_at as number, no]
     const rows = this.#aged.all(endpointNo, bornBefore, ...start, limit) as unknown as AgedRow[]
     const deliveries: EndedDelivery[] = []
     for (const { no, received_at, replayed_at } of rows) {
@@ -75,11 +77,24 @@ export class Upkeep {
       const { delivery, tenant, type } = ended
       deliveries.push({ deliveryId: delivery.id, eventId: delivery.eventId, tenant, type })
     }
-    return { deliveries, after: rows.length < limit ? null : (rows.at(-1)?.no ?? null) }
+    return { deliveries, after: cursorAfter(rows, limit) }
   }
 
-  prune({ now, retention, limit, after, correction = null }: PruneRequest): Pruned {
-    const events = this.#events.all(after ?? -1, limit) as unknown as EventRow[]
+  prune(request: PruneRequest): Pruned {
+    switch (request.what) {
+      case 'events':
+        return this.#pruneEvents(request)
+      case 'keys':
+        return this.#pruneKeys(request)
+      case 'replays':
+        return prunedOldest(this.#prunable.replays.prune(request), request.limit)
+      case 'dead_letter_counts':
+        return prunedOldest(this.#prunable.hours.prune(request), request.limit)
+    }
+  }
+
+  #pruneEvents({ now, retention, limit, after, correction = null }: PruneOf<'events'>): Pruned {
+    const events = this.#events.all(numberAt(after), limit) as unknown as EventRow[]
     let deliveries = 0
     let deleted = 0
     let youngestAt: number | null = null
@@ -92,18 +107,19 @@ export class Upkeep {
       this.#deleteEvent.run(event.no)
       deleted += 1
     }
-    const last = events.length < limit ? null : (events.at(-1)?.no ?? null)
-    return { deliveries, events: deleted, after: last, youngestAt }
+    return { deleted, deliveries, after: cursorAfter(events, limit), youngestAt }
   }
 
-  pruneKeys({ now, limit, after, correction = null }: PruneKeysRequest): PrunedKeys {
+  #pruneKeys({ now, limit, after, correction = null }: PruneOf<'keys'>): Pruned {
     // They end after they were taken in.
     const ends = correction && { ...correction, to: correction.to + keyKeptMsMax }
-    const rows = this.#keysAfter.all(after?.scope ?? '', after?.key ?? '', limit) as unknown as KeyRow[]
+    const [fromScope, fromKey] = (after === null ? ['', ''] : JSON.parse(after)) as [string, string]
+    const rows = this.#keysAfter.all(fromScope, fromKey, limit) as unknown as KeyRow[]
     const ended = rows.filter(({ expires_at }) => corrected(expires_at, ends) <= now)
     for (const { scope, key } of ended) this.#deleteKey.run(scope, key)
     const last = rows.length < limit ? undefined : rows.at(-1)
-    return { keys: ended.length, after: last === undefined ? null : { scope: last.scope, key: last.key } }
+    const next = last === undefined ? null : JSON.stringify([last.scope, last.key])
+    return { deleted: ended.length, deliveries: 0, after: next, youngestAt: null }
   }
 
   shrink(pagesMax: number): number {
@@ -136,4 +152,20 @@ export class Upkeep {
     }
     return { gone, left }
   }
+}
+
+/** Before all row keys when there is no cursor. */
+function numberAt(after: Cursor | null): number {
+  return after === null ? -1 : Number(after)
+}
+
+/** null: fewer were found than asked for, so that was all. */
+function cursorAfter(rows: readonly Readonly<{ no: number }>[], limit: number): Cursor | null {
+  const last = rows.at(-1)
+  return last === undefined || rows.length < limit ? null : String(last.no)
+}
+
+/** Where the oldest go first, the next call begins at the beginning again. */
+function prunedOldest(deleted: number, limit: number): Pruned {
+  return { deleted, deliveries: 0, after: deleted < limit ? null : 'beginning', youngestAt: null }
 }

@@ -11,7 +11,7 @@ import { isStorageCode, openingFailure, shortOfSpace, storageFailure, toMessage 
 import { FileWatch } from './file-watch.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallAnswer, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
-import { Registry } from './registry.ts'
+import { RegistryTable } from './registry.ts'
 import { ReplayOutcomes } from './replay-outcomes.ts'
 import { Replays } from './replays.ts'
 import { Reserve } from './reserve.ts'
@@ -46,9 +46,10 @@ class Writer {
     this.#db = opened.db
     this.#changes = this.#db.prepare('SELECT total_changes() AS count')
     const box = openBox(this.#db)
-    this.#endpoints = new EndpointTable(this.#db, box)
+    this.#endpoints = new EndpointTable(this.#db)
     const claims = new ClaimWork(this.#db, this.#endpoints)
-    this.#served = serve(this.#db, this.#endpoints, claims, new Registry(this.#db, box), reserve)
+    const registry = new RegistryTable(this.#db, box, this.#endpoints)
+    this.#served = serve(this.#db, this.#endpoints, claims, registry, reserve)
     claims.voidLeases()
   }
 
@@ -89,7 +90,7 @@ class Writer {
       const answers = this.#inTransaction(() => calls.map((call) => ({ value: this.#run(call, bodies) })))
       return { answers, wrote: this.#changeCount() > before, commitMs: this.#commitMs, isShort: this.isShort }
     } catch (error) {
-      if (calls.some(changesCatalogue)) this.#endpoints.reload()
+      if (calls.some(changesRegistry)) this.#endpoints.reload()
       const failure = { failure: toMessage(error) }
       if (calls.length === 1 || isStorageCode(failure.failure.code)) {
         return { answers: calls.map(() => failure), wrote: false, commitMs: 0, isShort: this.isShort }
@@ -162,7 +163,7 @@ function serve(
   db: DatabaseSync,
   endpoints: EndpointTable,
   claims: ClaimWork,
-  registry: Registry,
+  registry: RegistryTable,
   reserve: Reserve,
 ): Served {
   const hours = new DeadLetterHours(db)
@@ -171,7 +172,7 @@ function serve(
   const commit = new Commit(db, endpoints, claims, { hours, outcomes })
   const revival = new Revival(db, endpoints, commit, outcomes)
   const replays = new Replays(db, endpoints, revival, outcomes)
-  const upkeep = new Upkeep(db, endpoints, revival)
+  const upkeep = new Upkeep(db, endpoints, revival, { replays, hours })
   return {
     append: (arrivals, bodies) => append.run(arrivals, bodies),
     commit: (changes) => commit.run(changes),
@@ -180,32 +181,21 @@ function serve(
     renew: (leases) => claims.renew(leases),
     backlog: (now) => claims.backlog(now),
     pullBack: (request) => claims.pullBack(request),
-    putEndpoint: (endpoint) => endpoints.put(endpoint),
-    removeEndpoint: (id) => endpoints.remove(id),
-    listEndpoints: () => endpoints.list(),
     endPending: (request) => commit.endPending(request),
     putConditions: (conditions) => endpoints.putConditions(conditions),
     listConditions: () => endpoints.listConditions(),
-    putSource: (source) => registry.putSource(source),
-    removeSource: (id) => registry.removeSource(id),
-    listSources: () => registry.listSources(),
-    putRelay: (relay) => registry.putRelay(relay),
-    removeRelay: (id) => registry.removeRelay(id),
-    listRelays: () => registry.listRelays(),
-    putApiKey: (key) => registry.putApiKey(key),
-    removeApiKey: (id) => registry.removeApiKey(id),
-    listApiKeys: () => registry.listApiKeys(),
+    listEntries: (kind) => registry.list(kind),
+    putEntry: ({ kind, item, expectedVersion }) => registry.put(kind, item, expectedVersion),
+    removeEntry: ({ kind, id }) => registry.remove(kind, id),
+    registryVersion: () => registry.version(),
     createReplay: (request) => replays.create(request),
     changeReplay: (request) => replays.change(request),
     stepReplay: (step) => replays.step(step),
-    pruneReplays: (request) => replays.prune(request),
     discard: (request) => replays.discard(request),
     cancelWaiting: ({ deliveryIds, now }) => revival.cancel(deliveryIds, now),
     expire: (request) => upkeep.expire(request),
     prune: (request) => upkeep.prune(request),
     shrink: (pagesMax) => upkeep.shrink(pagesMax),
-    pruneDeadLetterCounts: (request) => hours.prune(request),
-    pruneKeys: (request) => upkeep.pruneKeys(request),
     probe: () => probe(db, reserve),
   }
 }
@@ -220,8 +210,8 @@ function isFull(answer: CallAnswer): boolean {
   return 'failure' in answer && answer.failure.code === 'store_full'
 }
 
-function changesCatalogue({ name }: Call): boolean {
-  return name === 'putEndpoint' || name === 'removeEndpoint'
+function changesRegistry({ name }: Call): boolean {
+  return name === 'putEntry' || name === 'removeEntry'
 }
 
 /** The first key that opened this database is the only one that fits it; a lost one is not replaced. */

@@ -97,7 +97,7 @@ export function appendContract(promise: Promised): void {
       other.items.map((item) => item.duplicate),
       [false, false],
     )
-    assert.equal((await store.pruneKeys({ now: t0 + 1_000, limit: 100, after: null })).keys, 2)
+    assert.equal((await store.prune({ what: 'keys', now: t0 + 1_000, limit: 100, after: null })).deleted, 2)
   })
 
   promise('of many writers with one key at once, one event is kept', async (store) => {
@@ -123,7 +123,7 @@ export function appendContract(promise: Promised): void {
 
   promise('keeps a delivery to an endpoint that was removed meanwhile as failed', async (store) => {
     const endpoint = await withEndpoint(store)
-    await store.removeEndpoint(endpoint.id)
+    await store.removeEntry('endpoint', endpoint.id)
     const arrival = anArrival(endpoint, { delivery: { leaseEndsAt: lease } })
     const appended = await store.append([arrival])
     assert.ok(appended.kind === 'kept')

@@ -2,14 +2,15 @@ import assert from 'node:assert/strict'
 import { closedBreaker } from '../../../src/core/circuit-breaker.ts'
 import type { Claim } from '../../../src/store/store.ts'
 import { anArrival, retryAt, t0 } from '../../support/builders.ts'
+import { itemsOf } from '../../support/registry.ts'
 import { claimDue, lease, type Promised, withEndpoint } from './promises.ts'
 
 export function catalogueContract(promise: Promised): void {
   promise('keeps endpoints with their secrets and headers', async (store, under) => {
     const endpoint = await withEndpoint(store, { headers: { authorization: 'Bearer a' } })
     const changed = { ...endpoint, description: 'changed', status: 'paused' as const }
-    await store.putEndpoint(changed)
-    assert.deepEqual(await (await under.reopen()).listEndpoints(), [changed])
+    await store.putEntry('endpoint', changed, 1)
+    assert.deepEqual(await itemsOf(await under.reopen(), 'endpoint'), [changed])
   })
 
   promise('keeps breakers, holds and failings', async (store, under) => {
@@ -34,8 +35,8 @@ export function catalogueContract(promise: Promised): void {
       ...Array.from({ length: 3 }, () => anArrival(endpoint)),
       ...Array.from({ length: 3 }, () => anArrival(endpoint, { delivery: { lane } })),
     ])
-    await store.removeEndpoint(endpoint.id)
-    assert.deepEqual(await store.listEndpoints(), [])
+    await store.removeEntry('endpoint', endpoint.id)
+    assert.deepEqual(await itemsOf(store, 'endpoint'), [])
     const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, now: t0 + 1, limit: 4 }
     const steps = [await store.endPending(request), await store.endPending(request), await store.endPending(request)]
     assert.deepEqual(
@@ -59,7 +60,7 @@ export function catalogueContract(promise: Promised): void {
     await store.append([anArrival(endpoint), anArrival(endpoint)])
     const [waiting, lapsed] = (await claimDue(store, endpoint)).claims as [Claim, Claim]
     await store.commit([{ to: retryAt(waiting.delivery, t0 + 9e9), attempt: null, claimNext: null }])
-    await store.removeEndpoint(endpoint.id)
+    await store.removeEntry('endpoint', endpoint.id)
     const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, limit: 10 }
     assert.equal((await store.endPending({ ...request, now: lease - 1 })).length, 1)
     assert.equal((await store.endPending({ ...request, now: lease })).length, 1)
@@ -73,7 +74,7 @@ export function catalogueContract(promise: Promised): void {
   promise('a lane of a removed endpoint that is ended half-way is found again', async (store, under) => {
     const endpoint = await withEndpoint(store)
     await store.append(Array.from({ length: 10 }, () => anArrival(endpoint, { delivery: { lane: 'all' } })))
-    await store.removeEndpoint(endpoint.id)
+    await store.removeEntry('endpoint', endpoint.id)
     const request = { endpointId: endpoint.id, reason: 'endpoint_deleted' as const, now: t0 + 1 }
     assert.equal((await store.endPending({ ...request, limit: 4 })).length, 4)
     const again = await under.reopen()

@@ -49,7 +49,7 @@ export function deadLetterCountContract(promise: Promised): void {
       anArrival(b, { event: { receivedAt: hour } }),
     ])
     await store.expire({ endpointId: b.id, bornBefore: hour + 1, now: hour + 2, limit: 10, after: null })
-    await store.removeEndpoint(a.id)
+    await store.removeEntry('endpoint', a.id)
     const ending = { endpointId: a.id, reason: 'endpoint_deleted' as const, now: hour + 3 }
     await store.endPending({ ...ending, limit: 2 })
     await store.endPending({ ...ending, limit: 2 })
@@ -82,8 +82,11 @@ export function deadLetterCountContract(promise: Promised): void {
       const claim = only((await claimDue(store, endpoint)).claims)
       await store.commit([ended(claim, { settledAt: index < 2 ? hour - 1 : hour })])
     }
-    const pruned = [1, 2, 3].map(() => () => store.pruneDeadLetterCounts(hour, 1))
-    assert.deepEqual([await pruned[0]!(), await pruned[1]!(), await pruned[2]!()], [1, 1, 0])
+    const request = { what: 'dead_letter_counts' as const, before: hour, limit: 1 }
+    const first = await store.prune({ ...request, after: null })
+    const second = await store.prune({ ...request, after: first.after })
+    const third = await store.prune({ ...request, after: second.after })
+    assert.deepEqual([first.deleted, second.deleted, third.deleted, third.after], [1, 1, 0, null])
     const left = await store.deadLettersSince(0)
     assert.deepEqual(
       left.map(({ endpointId }) => endpointId),

@@ -29,7 +29,7 @@ export const lease = t0 + 60_000
 
 export async function withEndpoint(store: Store, given: Partial<HttpEndpoint> = {}): Promise<HttpEndpoint> {
   const endpoint = anEndpoint(given)
-  await store.putEndpoint(endpoint)
+  await store.putEntry('endpoint', endpoint, 0)
   return endpoint
 }
 

@@ -127,7 +127,7 @@ export function recoveryContract(promise: Promised): void {
     const selection = { kind: 'recover', endpointId: endpoint.id, since: t0, only: 'missing' } as const
     const { id } = await store.createReplay(aReplay(selection))
     await store.stepReplay(stepOf(endpoint, id, 2))
-    await store.removeEndpoint(endpoint.id)
+    await store.removeEntry('endpoint', endpoint.id)
     const { replay } = await store.stepReplay({ ...stepOf(endpoint, id, 2), recover: null })
     assert.deepEqual([replay?.status, replay?.requeued, replay?.skipped], ['finished', 2, 3])
     assert.equal(await store.countSelection(selection, null), 0)

@@ -107,7 +107,7 @@ function countingPromises(promise: Promised): void {
     assert.deepEqual(await countsOf(store, id), {
       ...{ status: 'running', requeued: 1, delivered: 1, failedAgain: 0, waiting: 0 },
     })
-    await store.removeEndpoint(endpoint.id)
+    await store.removeEntry('endpoint', endpoint.id)
     const { replay } = await store.stepReplay({ id, limit: 10, now: later, recover: null, newIds: [] })
     assert.deepEqual([replay?.status, replay?.skipped, replay?.settledAt], ['settled', 1, later])
   })
@@ -146,8 +146,8 @@ function countingPromises(promise: Promised): void {
     const again = await under.reopen()
     const waiting = async () => (await again.listReplays({ waiting: true, limit: 10 })).items.map(({ id }) => id)
     assert.deepEqual(await waiting(), [open])
-    assert.equal(await again.pruneReplays(later, 10), 0)
-    assert.equal(await again.pruneReplays(later + 1, 10), 1)
+    assert.equal((await again.prune({ what: 'replays', before: later, limit: 10, after: null })).deleted, 0)
+    assert.equal((await again.prune({ what: 'replays', before: later + 1, limit: 10, after: null })).deleted, 1)
     assert.deepEqual([await again.getReplay(known), await waiting()], [null, [open]])
   })
 }
@@ -164,7 +164,7 @@ function everyEndPromises(promise: Promised): void {
     [
       'loses its endpoint',
       async (store, { id: endpointId }) => {
-        await store.removeEndpoint(endpointId)
+        await store.removeEntry('endpoint', endpointId)
         await store.endPending({ endpointId, reason: 'endpoint_deleted', now: later, limit: 9 })
       },
     ],

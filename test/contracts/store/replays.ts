@@ -97,7 +97,7 @@ export function replayContract(promise: Promised): void {
     const [kept, removed] = [await withEndpoint(store), await withEndpoint(store)]
     const [back] = await failed(store, kept, 1)
     const [left] = await failed(store, removed, 1)
-    await store.removeEndpoint(removed.id)
+    await store.removeEntry('endpoint', removed.id)
     const { id } = await store.createReplay(aReplay(deadLetters))
     const { requeued, skipped, status } = await runToEnd(store, id)
     assert.deepEqual([requeued, skipped, status], [1, 1, 'finished'])
@@ -155,7 +155,7 @@ export function replayContract(promise: Promised): void {
     assert.deepEqual(await listed({ status: 'running' }), [c.id])
     const page = await again.listReplays({ limit: 2 })
     assert.deepEqual(await listed({ cursor: page.next }), [a.id])
-    assert.equal(await again.pruneReplays(t0 + 6, 10), 1)
+    assert.equal((await again.prune({ what: 'replays', before: t0 + 6, limit: 10, after: null })).deleted, 1)
     assert.deepEqual(await listed(), [c.id, b.id])
     assert.equal(await again.getReplay(a.id), null)
   })

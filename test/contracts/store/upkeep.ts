@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { DeliveryStatus } from '../../../src/core/delivery.ts'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
 import type { Claim, Store } from '../../../src/store/store.ts'
-import type { Expired, Pruned, Retention, StoreStats } from '../../../src/store/upkeep-store.ts'
+import type { Cursor, Expired, Pruned, Retention, StoreStats } from '../../../src/store/upkeep-store.ts'
 import { aNewDelivery, anArrival, anEvent, t0 } from '../../support/builders.ts'
 import { claimDue, ended, only, type Promised, statusOf, withEndpoint } from './promises.ts'
 
@@ -12,7 +12,7 @@ const retention: Retention = { deliveredMs: 7 * day, failedMs: 7 * day, deadLett
 
 async function expireAll(store: Store, endpoint: Endpoint, bornBefore: number, limit: number): Promise<string[]> {
   const found: string[] = []
-  let after: number | null = null
+  let after: Cursor | null = null
   do {
     const now = bornBefore + 5
     const expired: Expired = await store.expire({ endpointId: endpoint.id, bornBefore, now, limit, after })
@@ -24,11 +24,11 @@ async function expireAll(store: Store, endpoint: Endpoint, bornBefore: number, l
 
 async function pruneAll(store: Store, now: number, limit = 3): Promise<{ deliveries: number; events: number }> {
   const sum = { deliveries: 0, events: 0 }
-  let after: number | null = null
+  let after: Cursor | null = null
   do {
-    const pruned: Pruned = await store.prune({ now, retention, limit, after })
+    const pruned: Pruned = await store.prune({ what: 'events', now, retention, limit, after })
     sum.deliveries += pruned.deliveries
-    sum.events += pruned.events
+    sum.events += pruned.deleted
     after = pruned.after
   } while (after !== null)
   return sum
@@ -131,15 +131,36 @@ export function upkeepContract(promise: Promised): void {
       idempotency: null,
       deliveries: [],
     }))
+    const request = { what: 'events' as const, now: t0 + 7 * day + 1, retention, limit: 3 }
+    const none = { deleted: 0, deliveries: 0, after: null, youngestAt: null }
+    assert.deepEqual(await store.prune({ ...request, after: null }), none)
     await store.append(arrivals)
-    const request = { now: t0 + 7 * day + 1, retention, limit: 3 }
     const first = await store.prune({ ...request, after: null })
-    assert.deepEqual([first.events, first.youngestAt], [2, t0 + 2])
+    assert.deepEqual([first.deleted, first.youngestAt], [2, t0 + 2])
     const second = await store.prune({ ...request, after: first.after })
-    assert.deepEqual(second, { deliveries: 0, events: 0, after: null, youngestAt: t0 + 4 })
-    assert.deepEqual(await store.prune({ ...request, after: Number.MAX_SAFE_INTEGER }), {
-      ...{ deliveries: 0, events: 0, after: null, youngestAt: null },
-    })
+    assert.deepEqual(second, { ...none, youngestAt: t0 + 4 })
+  })
+
+  promise('looks at a bounded number of idempotency keys and deletes those that ended', async (store) => {
+    const expiries = [t0, t0 + 9, t0 + 1, t0 + 9, t0 + 2]
+    const keys = ['a:1', 'b', 'c"', 'd', 'e']
+    const facts = { scope: 'acme', fingerprint: 'f' }
+    await store.append(
+      expiries.map((expiresAt, i) => ({
+        event: anEvent(),
+        idempotency: { ...facts, key: keys[i]!, expiresAt },
+        deliveries: [],
+      })),
+    )
+    const deleted: number[] = []
+    let after: Cursor | null = null
+    do {
+      const pruned: Pruned = await store.prune({ what: 'keys', now: t0 + 2, limit: 2, after })
+      deleted.push(pruned.deleted)
+      after = pruned.after
+    } while (after !== null)
+    assert.deepEqual(deleted, [1, 1, 1])
+    assert.equal((await store.prune({ what: 'keys', now: t0 + 9, limit: 10, after: null })).deleted, 2)
   })
 
   promise('prune never deletes what is live or younger than the rules, and all that is older', async (store) => {
