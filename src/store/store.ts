@@ -5,7 +5,7 @@ import type { Event } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { RegistryStore } from './registry-store.ts'
 import type { ReplayStore } from './replay-store.ts'
-import type { EndedDelivery, UpkeepStore } from './upkeep-store.ts'
+import type { EndedDelivery, StoreSpace, UpkeepStore } from './upkeep-store.ts'
 
 /**
  * Where events are kept. The rows are the queue: there is no second place that can disagree with them.
@@ -100,6 +100,8 @@ export interface Store extends RegistryStore, ReplayStore, UpkeepStore {
 
   // ── The store itself ────────────────────────────────────────────────────────────────────────────────────────────
 
+  /** How large it is; only for a store whose files are ours. */
+  readonly space?: StoreSpace
   /** Whether the last write was kept; `problem` is a sentence for a person. Turns healthy again by itself. */
   health(): StoreHealth
   /** Writes what is under way, then closes. Reads that wait are rejected as `shutting_down`. May be called twice. */

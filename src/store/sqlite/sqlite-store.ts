@@ -38,6 +38,7 @@ import type {
   ExpireRequest,
   Pruned,
   PruneRequest,
+  StoreSpace,
   StoreStats,
 } from '../upkeep-store.ts'
 import { Bodies } from './bodies.ts'
@@ -78,6 +79,7 @@ export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedS
 
 /** The store on the event loop's side: packs, sends, unpacks. */
 class SqliteStore implements Store {
+  readonly space: StoreSpace
   readonly #writer: WriteThread
   readonly #reader: ReadThread<Reads>
   /** For what may look at everything: a page or a single read never waits behind it. */
@@ -90,6 +92,10 @@ class SqliteStore implements Store {
     this.#bodies = new Bodies((eventId) => writer.call('body', eventId))
     this.#reader = new ReadThread({ file, movesLog: true })
     this.#longReader = new ReadThread({ file, movesLog: false })
+    this.space = {
+      shrink: (pagesMax) => this.#writer.call('shrink', pagesMax),
+      sizes: () => this.#longReader.call('sizes', null),
+    }
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
@@ -254,10 +260,6 @@ class SqliteStore implements Store {
 
   prune(request: PruneRequest): Promise<Pruned> {
     return this.#writer.call('prune', request)
-  }
-
-  shrink(pagesMax: number): Promise<number> {
-    return this.#writer.call('shrink', pagesMax)
   }
 
   stats(): Promise<StoreStats> {
