@@ -4,6 +4,7 @@ import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
 import type { Event } from '../../core/event.ts'
 import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus, Selection } from '../../core/replay.ts'
+import type { OpenedStore } from '../database.ts'
 import type { RegistryEntry } from '../registry-store.ts'
 import type { CancelledDelivery, DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
@@ -65,10 +66,7 @@ export type SqliteSettings = Readonly<{
   busyTimeoutMs?: number
 }>
 
-/** A store and the last number of its ids, from which new ids go on. */
-export type OpenedSqliteStore = Readonly<{ store: Store; lastNumber: number }>
-
-export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedSqliteStore> {
+export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedStore> {
   const file = realFile(settings.file)
   const { key, onFatal, onBatch, busyTimeoutMs = busyTimeoutDefaultMs } = settings
   makeFolder(dirname(file))
