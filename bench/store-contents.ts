@@ -5,7 +5,7 @@ import { defaultTenant, type Event } from '../src/core/event.ts'
 import { presets } from '../src/core/retry-policy.ts'
 import { envelope } from '../src/intake/envelope.ts'
 import { IdSource } from '../src/intake/ids.ts'
-import type { OpenedSqliteStore } from '../src/store/sqlite/sqlite-store.ts'
+import type { OpenedStore } from '../src/store/database.ts'
 
 const appendsMax = 500
 const type = 'bench.event'
@@ -37,7 +37,7 @@ export const benchEndpoints: readonly Endpoint[] = ['a', 'b', 'c', 'd'].map((let
 }))
 
 /** Events with one pending delivery each, for each of the endpoints in turn, by way of the store. */
-export async function appendPending({ store, lastNumber }: OpenedSqliteStore, count: number): Promise<void> {
+export async function appendPending({ store, lastNumber }: OpenedStore, count: number): Promise<void> {
   for (const endpoint of benchEndpoints) await store.putEntry('endpoint', endpoint, 0)
   const ids = new IdSource(lastNumber)
   // The same body for all, so that backlogs made in different ways can be compared.

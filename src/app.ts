@@ -1,4 +1,4 @@
-import { constants, copyFileSync, existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { openClock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
@@ -22,27 +22,13 @@ import { type Logger, openLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { hubLacksRoute } from './server/delivery-detail.ts'
 import { Relays } from './server/relays.ts'
-import { type BackupReport, backupFile } from './store/sqlite/backup-file.ts'
-import { checkKey } from './store/sqlite/check-key.ts'
-import { readDeliveryState } from './store/sqlite/delivery-state.ts'
-import { type MigrationReport, migrateFile } from './store/sqlite/migrate-file.ts'
-import { realFile } from './store/sqlite/open-file.ts'
-import { openSqliteStore } from './store/sqlite/sqlite-store.ts'
+import { databaseAt } from './store/open-store.ts'
 import type { Store } from './store/store.ts'
 import { HandlerTransport } from './transports/handler/handler-transport.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
 import { RelayTransport } from './transports/relay/relay-transport.ts'
 import type { RelayGate } from './transports/relay-gate.ts'
-import {
-  type Check,
-  checkDatabasePlace,
-  fail,
-  ok,
-  storedDeliveryCheck,
-  storedWaitingMax,
-  warn,
-} from './upkeep/checkup.ts'
 import { type Metrics, openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
 
@@ -105,8 +91,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
   const clock = openClock()
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices, config.metricsEndpointsMax)
-  const keeping = { file: config.database.path, key: config.encryptionKey, onBatch: metrics.batchWritten }
-  const { store, lastNumber } = await openSqliteStore({ ...keeping, onFatal: told(log, onFatal) })
+  const listener = { onFatal: told(log, onFatal), onBatch: metrics.batchWritten }
+  const { store, lastNumber } = await databaseAt(config).open(listener)
   const ids = new IdSource(lastNumber)
   const catalogue = new Catalogue(store, notices, { endpointsMax: config.tenantEndpointsMax })
   const sources = new Sources(store, { sourcesMax: config.tenantSourcesMax })
@@ -232,80 +218,6 @@ function openRelay({ clock, log, notices }: Pick<Pipeline, 'clock' | 'log' | 'no
 function refuseWrongRanges({ allowPrivate }: Config): void {
   const parsed = parseAllowPrivate(allowPrivate)
   if ('problem' in parsed) throw new PosthornError('config_invalid', `POSTHORN_ALLOW_PRIVATE: ${parsed.problem}`)
-}
-
-/** Brings the database's schema up to date, or says what that would take. */
-export function migrateDatabase(config: Config, options: { dryRun: boolean }): Promise<MigrationReport> {
-  return migrateFile(config.database.path, options)
-}
-
-export type Backup = BackupReport &
-  Readonly<{
-    /** What opens the secrets in it: its file was copied, or left where it is, or it was given in the configuration. */
-    key: Readonly<{ kind: 'copied' | 'left'; file: string }> | Readonly<{ kind: 'given' }>
-  }>
-
-/** Copies the database, whether a server runs on it or not. */
-export async function backupDatabase(
-  config: Config,
-  target: string,
-  options: { withKey: boolean; onProgress: (bytesDone: number) => void },
-): Promise<Backup> {
-  const keyFile = `${realFile(config.database.path)}.key`
-  const keyTarget = `${target}.key`
-  const isGiven = config.encryptionKey !== null
-  if (options.withKey && isGiven) {
-    const message =
-      'The key is set by POSTHORN_ENCRYPTION_KEY, not by a file: keep it yourself, and leave --with-key out.'
-    throw new PosthornError('invalid', message)
-  }
-  if (options.withKey && existsSync(keyTarget)) {
-    throw new PosthornError('invalid', `${keyTarget} exists already; name another file, a backup overwrites nothing.`)
-  }
-  const report = await backupFile(config.database.path, target, options.onProgress)
-  if (isGiven) return { ...report, key: { kind: 'given' } }
-  if (!options.withKey) return { ...report, key: { kind: 'left', file: keyFile } }
-  copyFileSync(keyFile, keyTarget, constants.COPYFILE_EXCL)
-  return { ...report, key: { kind: 'copied', file: keyTarget } }
-}
-
-export type { Check } from './upkeep/checkup.ts'
-
-/** For `doctor`: the place of the database, its schema and its key. Changes nothing. */
-export async function checkDatabase(config: Config): Promise<readonly Check[]> {
-  const { path } = config.database
-  const place = await checkDatabasePlace(path, config.encryptionKey !== null)
-  if (!existsSync(path)) return [...place, ok('database', `there is none yet at ${path}; start makes it`)]
-  let advice = 'put a backup in its place, or name another with --database'
-  try {
-    const { from, to, applied } = await migrateFile(path, { dryRun: true })
-    // It is whole: nobody should replace it for want of its key.
-    advice = `the database is whole: bring the key that belongs to it, as ${path}.key or by POSTHORN_ENCRYPTION_KEY`
-    checkKey(path, config.encryptionKey)
-    const schema =
-      applied.length === 0
-        ? ok('database', `version ${to}, and the key fits`)
-        : warn(
-            'database',
-            `version ${from}; this Posthorn has ${to}`,
-            'make a backup; the next start brings it up to date',
-          )
-    return [...place, schema]
-  } catch (error) {
-    const found = error instanceof Error ? error.message : String(error)
-    return [...place, fail('database', found, advice)]
-  }
-}
-
-/** For `doctor` when no server runs: how delivery was when the last one stopped. Changes nothing. */
-export function checkStoredDelivery(config: Config): readonly Check[] {
-  try {
-    const state = readDeliveryState(config.database.path, Date.now(), storedWaitingMax)
-    return state === null ? [] : [storedDeliveryCheck(state)]
-  } catch {
-    // What is wrong with the file is said where the database is looked at.
-    return []
-  }
 }
 
 /** How it is kept in order, and how events of Posthorn's own come in: like everybody's. */

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { Backup } from '../store/database.ts'
 import { type ConfigFlags, configFrom, withConfigFlags } from './config-flags.ts'
 import { counted, type Format, printItem, withFormat } from './output.ts'
 import { openProgress } from './progress.ts'
@@ -24,12 +25,11 @@ export function addBackup(program: Command, terminal: Terminal): void {
 async function runBackup(target: string, options: BackupOptions, terminal: Terminal): Promise<void> {
   const { output, withKey = false, ...flags } = options
   const config = await configFrom(flags as ConfigFlags, terminal)
-  const { backupDatabase } = await import('../app.ts')
+  const { databaseAt } = await import('../store/open-store.ts')
   const progress = openProgress(terminal, { label: 'MiB copied', total: null })
-  const report = await backupDatabase(config, target, {
-    withKey,
-    onProgress: (bytes) => progress.update(Math.floor(bytes / mib)),
-  }).finally(() => progress.end())
+  const onProgress = (bytes: number) => progress.update(Math.floor(bytes / mib))
+  const copying = databaseAt(config).backup(target, { withKey, onProgress })
+  const report = await copying.finally(() => progress.end())
   const { key, ...copied } = report
   const item = { file: target, ...copied, keyFile: key.kind === 'copied' ? key.file : null }
   if (output === 'table') terminal.print(target)
@@ -40,10 +40,8 @@ async function runBackup(target: string, options: BackupOptions, terminal: Termi
   terminal.say(advice(key))
 }
 
-type Key = Awaited<ReturnType<typeof import('../app.ts').backupDatabase>>['key']
-
 /** A copy without its key is a copy without its secrets: nobody should find that out when they need it. */
-function advice(key: Key): string {
+function advice(key: Backup['key']): string {
   switch (key.kind) {
     case 'copied':
       return `${key.file} opens it: keep both, and not in the same place`

@@ -1,8 +1,8 @@
 import { createServer } from 'node:net'
-import type { Check } from '../app.ts'
 import type { Config } from '../config.ts'
 import { withoutCredentials } from '../core/url-credentials.ts'
 import type { ClientSettings } from '../server/client.ts'
+import type { Check } from '../store/database.ts'
 import { isRow } from './answers.ts'
 
 const answerMsMax = 3_000

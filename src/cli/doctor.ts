@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import type { Check } from '../app.ts'
 import type { Config } from '../config.ts'
+import type { Check } from '../store/database.ts'
 import { clientSettings } from './client-settings.ts'
 import { type ConfigFlags, configFrom, withConfigFlags } from './config-flags.ts'
 import { checkClock, checkPorts, checkServer } from './doctor-checks.ts'
@@ -33,15 +33,16 @@ async function examine({ output, ...flags }: DoctorOptions, terminal: Terminal):
     if (printer === null) for (const check of checks) print(terminal, check)
     else printer.add(checks)
   }
-  const { checkDatabase, checkStoredDelivery, version } = await import('../app.ts')
+  const { version } = await import('../app.ts')
+  const { databaseAt } = await import('../store/open-store.ts')
   tell([checkVersions(version)])
   const config = await checkConfig(flags as ConfigFlags, terminal, tell)
   const server = await checkServer(serverMeant(config, terminal), version)
   tell([checkClock(Date.now(), server.dateAt)])
   if (config !== null) {
-    tell(await checkDatabase(config))
+    tell(await databaseAt(config).check())
     tell(await checkPorts(config, server.isUp))
-    if (!server.isUp) tell(checkStoredDelivery(config))
+    if (!server.isUp) tell(databaseAt(config).checkDelivery(Date.now()))
   }
   tell(server.checks)
   printer?.end('')

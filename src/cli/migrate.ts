@@ -15,8 +15,8 @@ export function addMigrate(program: Command, terminal: Terminal): void {
 
 async function runMigrate({ output, dryRun = false, ...flags }: MigrateOptions, terminal: Terminal): Promise<void> {
   const config = await configFrom(flags as ConfigFlags, terminal)
-  const { migrateDatabase } = await import('../app.ts')
-  const result = await migrateDatabase(config, { dryRun })
+  const { databaseAt } = await import('../store/open-store.ts')
+  const result = await databaseAt(config).migrate({ dryRun })
   if (output !== 'table') return printItem(terminal, output, { ...result, dryRun })
   for (const name of result.applied) terminal.print(name)
   const where = `version ${result.to}`

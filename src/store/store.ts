@@ -6,7 +6,7 @@ import type { Reason } from '../core/outcome.ts'
 import type { ClusterStore } from './cluster-store.ts'
 import type { RegistryStore } from './registry-store.ts'
 import type { ReplayStore } from './replay-store.ts'
-import type { EndedDelivery, UpkeepStore } from './upkeep-store.ts'
+import type { EndedDelivery, StoreSpace, UpkeepStore } from './upkeep-store.ts'
 
 export type { Condition } from '../core/condition.ts'
 
@@ -103,6 +103,8 @@ export interface Store extends ClusterStore, RegistryStore, ReplayStore, UpkeepS
 
   // ── The store itself ────────────────────────────────────────────────────────────────────────────────────────────
 
+  /** How large it is; only for a store whose files are ours. */
+  readonly space?: StoreSpace
   /** Whether the last write was kept; `problem` is a sentence for a person. Turns healthy again by itself. */
   health(): StoreHealth
   /** Writes what is under way, then closes. Reads that wait are rejected as `shutting_down`. May be called twice. */

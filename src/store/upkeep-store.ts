@@ -34,10 +34,7 @@ export interface UpkeepStore {
    */
   deadLettersSince(at: number): Promise<readonly DeadLetterCount[]>
 
-  /** Gives free space back to the file system, at most `pagesMax` pages; answers how many pages are still free. */
-  shrink(pagesMax: number): Promise<number>
-
-  /** What waits, by endpoint, and how large things are. Read on the side: it delays nobody. */
+  /** What waits, and what is dead, by endpoint. Read on the side: it delays nobody. */
   stats(): Promise<StoreStats>
 }
 
@@ -90,7 +87,20 @@ export type StoreStats = Readonly<{
   /** Dead letters that are kept, and at which endpoints. */
   deadLetters: number
   deadLettersAt: readonly Readonly<{ endpointId: string; count: number }>[]
+}>
+
+/** For a store whose files Posthorn keeps small itself. One that a database server keeps has no such part. */
+export interface StoreSpace {
+  /** Gives free space back to the file system, at most `pagesMax` pages; answers how many pages are still free. */
+  shrink(pagesMax: number): Promise<number>
+
+  /** Read on the side: it delays nobody. */
+  sizes(): Promise<SpaceSizes>
+}
+
+export type SpaceSizes = Readonly<{
   fileBytes: number
   walBytes: number
+  /** Of the file, what holds nothing. */
   freeBytes: number
 }>

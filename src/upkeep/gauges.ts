@@ -1,8 +1,9 @@
 import { Gauge, type Registry } from 'prom-client'
 import { type BreakerState, breakerStates } from '../core/circuit-breaker.ts'
 import { type Endpoint, endpointStatuses } from '../core/endpoint.ts'
-import type { StoreStats } from '../store/upkeep-store.ts'
+import type { SpaceSizes, StoreStats } from '../store/upkeep-store.ts'
 import { others } from './endpoint-metrics.ts'
+import type { StatsRead } from './stats.ts'
 import type { UpkeepState } from './upkeep.ts'
 
 export type WatchedGauges = Readonly<{
@@ -16,7 +17,7 @@ export type WatchedGauges = Readonly<{
 export type OperatingView = Readonly<{
   /** Endpoints with series of their own; the others are one, so that the number of series stays bounded. */
   endpointsMax: number
-  stats: () => Promise<StoreStats>
+  stats: () => Promise<StatsRead>
   endpoints: () => readonly Endpoint[]
   conditionOf: (
     endpointId: string,
@@ -52,13 +53,18 @@ export function watchOperating(register: Registry, view: OperatingView): void {
 }
 
 function watchStore(register: Registry, { stats }: OperatingView): void {
-  const rows: readonly (readonly [name: string, help: string, read: (stats: StoreStats) => number])[] = [
-    ['posthorn_dead_letters', 'Dead letters that are kept.', ({ deadLetters }) => deadLetters],
-    ['posthorn_database_bytes', 'The size of the database file.', ({ fileBytes }) => fileBytes],
-    ['posthorn_database_free_bytes', 'Of these, free for use.', ({ freeBytes }) => freeBytes],
-    ['posthorn_wal_bytes', 'The size of the write-ahead log.', ({ walBytes }) => walBytes],
+  gauge(register, 'posthorn_dead_letters', 'Dead letters that are kept.', async () => (await stats()).deadLetters)
+  const rows: readonly (readonly [name: string, help: string, size: keyof SpaceSizes])[] = [
+    ['posthorn_database_bytes', 'The size of the database file.', 'fileBytes'],
+    ['posthorn_database_free_bytes', 'Of these, free for use.', 'freeBytes'],
+    ['posthorn_wal_bytes', 'The size of the write-ahead log.', 'walBytes'],
   ]
-  for (const [name, help, read] of rows) gauge(register, name, help, async () => read(await stats()))
+  for (const [name, help, size] of rows) {
+    labelled(register, name, help, [], async (set) => {
+      const { sizes } = await stats()
+      if (sizes !== null) set([], sizes[size])
+    })
+  }
 }
 
 function watchBacklog(register: Registry, view: OperatingView): void {

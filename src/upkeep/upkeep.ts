@@ -7,7 +7,7 @@ import type { Cursor, Expired, ExpireRequest, Pruned, PruneSubject, Retention } 
 import { Pace, type PieceEnd } from './pace.ts'
 
 export type UpkeepParts = Readonly<{
-  store: Pick<Store, 'expire' | 'prune' | 'shrink' | 'stats'>
+  store: Pick<Store, 'expire' | 'prune' | 'space'>
   endpoints: () => readonly Endpoint[]
   clock: Clock
   log: Logger
@@ -245,9 +245,9 @@ export class Upkeep {
   }
 
   async #shrink(counts: Counts): Promise<void> {
-    const { store } = this.#parts
-    if (this.#stopping.signal.aborted) return
-    const { fileBytes, freeBytes } = await store.stats()
+    const { space } = this.#parts.store
+    if (space === undefined || this.#stopping.signal.aborted) return
+    const { fileBytes, freeBytes } = await space.sizes()
     if (freeBytes <= fileBytes * freeShareMax) return
     // How many pages that is, the first answer tells.
     const keptShare = (fileBytes * freeShareMax) / freeBytes
@@ -255,7 +255,7 @@ export class Upkeep {
     let pagesToKeep = 0
     await this.#pace(pagesMin, pagesMax).work(async (limit) => {
       const before = left ?? Number.POSITIVE_INFINITY
-      left = await store.shrink(limit)
+      left = await space.shrink(limit)
       if (before === Number.POSITIVE_INFINITY) pagesToKeep = (left + limit) * keptShare
       counts.pagesFreed += Math.min(limit, before - left)
       return left <= pagesToKeep || left >= before ? 'done' : 'wrote'

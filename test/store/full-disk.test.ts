@@ -206,7 +206,7 @@ describe('with disk space in reserve', { skip }, () => {
     const pruned = await again.prune({ what: 'events', now: t0 + 1e9, retention: ages, limit: 1_000, after: null })
     assert.equal(pruned.deliveries, claims.length)
     // What was pruned goes back to the disk, which is room enough.
-    while ((await again.shrink(200)) > 0);
+    while ((await again.space!.shrink(200)) > 0);
     await until(t, () => again.health().writable)
     await again.append([anArrival(endpoint)])
     makeRoom()

@@ -50,7 +50,7 @@ describe('the log', () => {
     const bytes = 4 << 20
     await store.append([{ ...anEventAlone(), event: anEvent({ body: new Uint8Array(bytes) }) }])
     await until(t, () => statSync(file).size > bytes)
-    assert.ok((await store.stats()).fileBytes > bytes, 'and the statistics say so')
+    assert.ok((await store.space!.sizes()).fileBytes > bytes, 'and the statistics say so')
   })
 
   test('is moved again after the reader has ended, though nobody reads', async (t) => {

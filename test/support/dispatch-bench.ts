@@ -109,7 +109,7 @@ function virtualTime(t: TestContext): VirtualTime {
   return time
 }
 
-type StoreCall = Exclude<keyof Store, 'health'>
+type StoreCall = Exclude<keyof Store, 'health' | 'space'>
 
 /** The real store, whose calls can be counted, refused and held up. */
 export class WatchedStore {
@@ -127,6 +127,7 @@ export class WatchedStore {
     this.store = new Proxy(real, {
       get: (target, name: keyof Store) => {
         if (name === 'health') return () => target.health()
+        if (name === 'space') return target.space
         const call = target[name].bind(target) as (...args: unknown[]) => Promise<unknown>
         return (...args: unknown[]) => this.#run(name, call, args)
       },

@@ -44,6 +44,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
       'index.ts',
       'server/client.ts',
     ],
+    // For commands that look at a database without a server.
+    ...['store/database.ts', 'store/open-store.ts'],
     // How sizes and hosts are read, for commands that need no configuration.
     'config-values.ts',
     // `simulate` reads a policy as the API does.

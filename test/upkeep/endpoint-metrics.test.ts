@@ -10,7 +10,7 @@ function scene(endpoints: Endpoint[], endpointsMax: number) {
   const notices = new Notices((error) => assert.fail(String(error)))
   const metrics = openMetrics(notices, endpointsMax)
   metrics.watchOperating({
-    stats: async () => ({ backlog: [], deadLetters: 0, deadLettersAt: [], fileBytes: 0, walBytes: 0, freeBytes: 0 }),
+    stats: async () => ({ backlog: [], deadLetters: 0, deadLettersAt: [], sizes: null }),
     endpoints: () => endpoints,
     conditionOf: () => ({ breaker: { state: 'closed' }, heldUntil: null }),
     paused: () => false,

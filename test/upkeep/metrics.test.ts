@@ -3,21 +3,18 @@ import { test } from 'node:test'
 import type { Notice } from '../../src/core/notice.ts'
 import type { RelayLink } from '../../src/core/relay.ts'
 import { Notices } from '../../src/notices.ts'
-import type { StoreStats } from '../../src/store/upkeep-store.ts'
 import { openMetrics } from '../../src/upkeep/metrics.ts'
-import { Stats } from '../../src/upkeep/stats.ts'
+import { Stats, type StatsRead } from '../../src/upkeep/stats.ts'
 import { anEndpoint, t0 } from '../support/builders.ts'
 
-const noStats: StoreStats = {
+const noStats: StatsRead = {
   backlog: [],
   deadLetters: 3,
   deadLettersAt: [],
-  fileBytes: 4096,
-  walBytes: 512,
-  freeBytes: 0,
+  sizes: { fileBytes: 4096, walBytes: 512, freeBytes: 0 },
 }
 
-function scene(stats: () => Promise<StoreStats> = async () => noStats, endpoints = [anEndpoint()], endpointsMax = 100) {
+function scene(stats: () => Promise<StatsRead> = async () => noStats, endpoints = [anEndpoint()], endpointsMax = 100) {
   const notices = new Notices((error) => assert.fail(String(error)))
   const metrics = openMetrics(notices, endpointsMax)
   metrics.watchOperating({

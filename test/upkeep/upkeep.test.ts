@@ -285,7 +285,7 @@ test('the space of what was deleted goes back to the file system', async (t) => 
   await stage.store.append(Array.from({ length: 400 }, large))
   const report = await stage.upkeep.run()
   assert.ok(report.pagesFreed > 1_500, `${report.pagesFreed} pages`)
-  const { freeBytes } = await stage.store.stats()
+  const { freeBytes } = await stage.store.space!.sizes()
   assert.ok(freeBytes < 1_000_000, `${freeBytes} bytes are free`)
 })
 

@@ -10,13 +10,13 @@ import {
   waitingOnly,
 } from '../../core/selection.ts'
 import type { DeadLetterGroup } from '../replay-store.ts'
-import type { StoreStats } from '../upkeep-store.ts'
+import type { SpaceSizes, StoreStats } from '../upkeep-store.ts'
 import { groupDead } from './grouping.ts'
 import { countMatching, type Matching, matching, newestKeys, walkMatching } from './matching.ts'
 import type { Reads } from './reads.ts'
 import { countRecovery, readEndpoint } from './recovery.ts'
 import { Statements } from './statements.ts'
-import { readStats } from './stats.ts'
+import { readSizes, readStats } from './stats.ts'
 
 /** Reads that may look at everything there is. They have a thread of their own: nobody's page waits for them. */
 export type LongReads = {
@@ -28,6 +28,7 @@ export type LongReads = {
   findDead: { request: DeadQuery; answer: readonly Found[] }
   measureReplay: { request: { selection: Selection; tenant: string | null }; answer: Measured }
   stats: { request: null; answer: StoreStats }
+  sizes: { request: null; answer: SpaceSizes }
 }
 
 type GroupQuery = Readonly<{ filter: DeliveryFilter; by: GroupBy; limit: number }>
@@ -108,7 +109,11 @@ export class LongReader {
   }
 
   stats(): StoreStats {
-    return readStats(this.#statements, this.#file)
+    return readStats(this.#statements)
+  }
+
+  sizes(): SpaceSizes {
+    return readSizes(this.#statements, this.#file)
   }
 
   #searchDead(dead: Matching, limit: number, after: number): readonly number[] {

@@ -1,12 +1,11 @@
 import { existsSync } from 'node:fs'
 import { dirname } from 'node:path'
+import type { MigrationReport } from '../database.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { openingFailure } from './failures.ts'
 import { makeFolder } from './folder.ts'
-import { listMigrations, type MigrationReport } from './migrations.ts'
+import { listMigrations } from './migrations.ts'
 import { inspectFile, openFile, realFile } from './open-file.ts'
-
-export type { MigrationReport } from './migrations.ts'
 
 /** Migrates a database file that no server owns; a dry run changes nothing, not even for a file that is not there. */
 export async function migrateFile(path: string, { dryRun }: { dryRun: boolean }): Promise<MigrationReport> {

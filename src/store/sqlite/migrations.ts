@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import { PosthornError } from '../../core/errors.ts'
+import type { MigrationReport } from '../database.ts'
 
 export type Migration = Readonly<{ version: number; name: string; sql: string }>
-export type MigrationReport = Readonly<{ from: number; to: number; applied: readonly string[] }>
 
 const folder = new URL('./migrations/', import.meta.url)
 

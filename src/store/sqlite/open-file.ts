@@ -12,9 +12,10 @@ import {
 import { dirname, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { PosthornError } from '../../core/errors.ts'
+import type { MigrationReport } from '../database.ts'
 import { busyTimeoutDefaultMs, openWriter } from './connection.ts'
 import { storageFailure } from './failures.ts'
-import { type MigrationReport, migrate } from './migrations.ts'
+import { migrate } from './migrations.ts'
 import { becomeOwner, type Owner, refuseWhileOpen } from './owner.ts'
 
 export type OpenFile = Readonly<{ db: DatabaseSync; report: MigrationReport; owner: Owner; close(): void }>

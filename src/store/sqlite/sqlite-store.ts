@@ -6,6 +6,7 @@ import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Selection } from '../../core/selection.ts'
 import type { Beat, Joined } from '../cluster-store.ts'
+import type { OpenedStore } from '../database.ts'
 import type { RegistryEntry } from '../registry-store.ts'
 import type { CancelledDelivery, DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
@@ -40,6 +41,7 @@ import type {
   ExpireRequest,
   Pruned,
   PruneRequest,
+  StoreSpace,
   StoreStats,
 } from '../upkeep-store.ts'
 import { Bodies } from './bodies.ts'
@@ -67,10 +69,7 @@ export type SqliteSettings = Readonly<{
   busyTimeoutMs?: number
 }>
 
-/** A store and the last number of its ids, from which new ids go on. */
-export type OpenedSqliteStore = Readonly<{ store: Store; lastNumber: number }>
-
-export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedSqliteStore> {
+export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedStore> {
   const file = realFile(settings.file)
   const { key, onFatal, onBatch, busyTimeoutMs = busyTimeoutDefaultMs } = settings
   makeFolder(dirname(file))
@@ -81,6 +80,7 @@ export async function openSqliteStore(settings: SqliteSettings): Promise<OpenedS
 
 /** The store on the event loop's side: packs, sends, unpacks. */
 class SqliteStore implements Store {
+  readonly space: StoreSpace
   readonly #writer: WriteThread
   readonly #reader: ReadThread<Reads>
   /** For what may look at everything: a page or a single read never waits behind it. */
@@ -94,6 +94,10 @@ class SqliteStore implements Store {
     this.#bodies = new Bodies((eventId) => writer.call('body', eventId))
     this.#reader = new ReadThread({ file, movesLog: true })
     this.#longReader = new ReadThread({ file, movesLog: false })
+    this.space = {
+      shrink: (pagesMax) => this.#writer.call('shrink', pagesMax),
+      sizes: () => this.#longReader.call('sizes', null),
+    }
   }
 
   join(): Promise<Joined> {
@@ -278,10 +282,6 @@ class SqliteStore implements Store {
 
   prune(request: PruneRequest): Promise<Pruned> {
     return this.#writer.call('prune', request)
-  }
-
-  shrink(pagesMax: number): Promise<number> {
-    return this.#writer.call('shrink', pagesMax)
   }
 
   stats(): Promise<StoreStats> {

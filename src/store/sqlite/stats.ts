@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs'
-import type { StoreStats } from '../upkeep-store.ts'
+import type { SpaceSizes, StoreStats } from '../upkeep-store.ts'
 import type { Statements } from './statements.ts'
 
-/** What waits, read from its index alone, and how large things are. */
-export function readStats(statements: Statements, file: string): StoreStats {
+/** What waits, read from its index alone. */
+export function readStats(statements: Statements): StoreStats {
   const backlog = statements.rows(backlogSql, []).map(([id, pending, oldestAt]) => ({
     endpointId: id as string,
     pending: pending as number,
@@ -13,15 +13,16 @@ export function readStats(statements: Statements, file: string): StoreStats {
     endpointId: id as string,
     count: count as number,
   }))
-  const [pageBytes, freePages] = statements.row(pagesSql, []) as [number, number]
   return {
     backlog,
     deadLetters: deadLettersAt.reduce((sum, { count }) => sum + count, 0),
     deadLettersAt,
-    fileBytes: sizeOf(file),
-    walBytes: sizeOf(`${file}-wal`),
-    freeBytes: pageBytes * freePages,
   }
+}
+
+export function readSizes(statements: Statements, file: string): SpaceSizes {
+  const [pageBytes, freePages] = statements.row(pagesSql, []) as [number, number]
+  return { fileBytes: sizeOf(file), walBytes: sizeOf(`${file}-wal`), freeBytes: pageBytes * freePages }
 }
 
 const backlogSql = `

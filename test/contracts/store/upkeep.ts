@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { DeliveryStatus } from '../../../src/core/delivery.ts'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
 import type { Claim, Store } from '../../../src/store/store.ts'
-import type { Cursor, Expired, Pruned, Retention, StoreStats } from '../../../src/store/upkeep-store.ts'
+import type { Cursor, Expired, Pruned, Retention } from '../../../src/store/upkeep-store.ts'
 import { aNewDelivery, anArrival, anEvent, t0 } from '../../support/builders.ts'
 import { claimDue, ended, only, type Promised, statusOf, withEndpoint } from './promises.ts'
 
@@ -227,38 +227,5 @@ export function upkeepContract(promise: Promised): void {
     ])
     assert.equal(deadLetters, 1)
     assert.deepEqual(deadLettersAt, [{ endpointId: b.id, count: 1 }])
-  })
-
-  promise('tells how large it is, and what of that is free', async (store) => {
-    const body = new Uint8Array(100_000)
-    const empty = await store.stats()
-    const sizeOf = ({ fileBytes, walBytes }: StoreStats) => fileBytes + walBytes
-    await store.append(
-      Array.from({ length: 20 }, () => ({ event: anEvent({ body }), idempotency: null, deliveries: [] })),
-    )
-    const full = await store.stats()
-    assert.ok(sizeOf(full) - sizeOf(empty) >= 20 * body.length, `${sizeOf(empty)} → ${sizeOf(full)}`)
-    assert.ok(full.freeBytes < body.length, `${full.freeBytes} free before anything was deleted`)
-    await pruneAll(store, t0 + 8 * day, 100)
-    const { freeBytes } = await store.stats()
-    const most = 20 * body.length
-    assert.ok(freeBytes >= most && freeBytes < most * 1.5, `${freeBytes} free of ${most} that were deleted`)
-  })
-
-  promise('gives free space back, a bounded piece at a time', async (store) => {
-    const body = new Uint8Array(100_000)
-    const arrivals = Array.from({ length: 20 }, () => ({ event: anEvent({ body }), idempotency: null, deliveries: [] }))
-    await store.append(arrivals)
-    await pruneAll(store, t0 + 8 * day, 100)
-    const before = (await store.stats()).freeBytes
-    assert.ok(before > 1_000_000)
-    const left = await store.shrink(10)
-    assert.ok(left > 0)
-    const after = (await store.stats()).freeBytes
-    assert.ok(after < before && after > 0, `${before} → ${after}`)
-    assert.equal(await store.shrink(0), left, 'no page is none, not all')
-    assert.equal(await store.shrink(100_000), 0)
-    assert.equal(await store.shrink(10), 0)
-    assert.equal((await store.stats()).freeBytes, 0)
   })
 }

@@ -2,15 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
 import { open, rm, statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-
-/** One thing that was looked at, in words for the person who runs the machine. */
-export type Check = Readonly<{
-  check: string
-  status: 'ok' | 'warn' | 'fail'
-  found: string
-  /** What to do about it; null when there is nothing to do. */
-  advice: string | null
-}>
+import type { Check } from '../database.ts'
+import type { DeliveryState } from './delivery-state.ts'
 
 const mib = 1024 * 1024
 const diskBytesLow = 1024 * mib
@@ -24,15 +17,6 @@ const syncMsLow = 0.01
 const keyBytes = 32
 /** What waits in a database is counted up to this. */
 export const storedWaitingMax = 10_000
-
-/** What a database tells of delivery. */
-type DeliveryState = Readonly<{
-  openBreakers: number
-  disabled: number
-  waiting: number
-  deadLetters: number
-  byReason: readonly (readonly [string, number])[]
-}>
 
 export function ok(check: string, found: string): Check {
   return { check, status: 'ok', found, advice: null }

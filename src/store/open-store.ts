@@ -1,0 +1,17 @@
+import type { Database } from './database.ts'
+import { sqliteDatabase } from './sqlite/database.ts'
+
+/** What the configuration says about where events are kept. */
+export type DatabasePlace = Readonly<{
+  database: Readonly<{ kind: 'sqlite'; path: string }>
+  /** null: the key file beside the database. */
+  encryptionKey: Uint8Array | null
+}>
+
+/** The database at this place. Nothing is opened yet. The only function that knows which adapters there are. */
+export function databaseAt({ database, encryptionKey }: DatabasePlace): Database {
+  switch (database.kind) {
+    case 'sqlite':
+      return sqliteDatabase(database.path, encryptionKey)
+  }
+}
