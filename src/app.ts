@@ -5,7 +5,6 @@ import type { Clock } from './core/clock.ts'
 import type { Endpoint } from './core/endpoint.ts'
 import { PosthornError } from './core/errors.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
-import { Seldom } from './core/seldom.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { ReplayRunner } from './dispatch/replays.ts'
@@ -18,7 +17,7 @@ import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { testEvents } from './intake/test-events.ts'
-import { type Logger, openLog } from './log.ts'
+import { type Logger, openLog, SeldomLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { hubLacksRoute } from './server/delivery-detail.ts'
 import { Relays } from './server/relays.ts'
@@ -205,13 +204,12 @@ function once(work: () => Promise<void>): () => Promise<void> {
 
 /** As many connections as there can be tries: nobody waits for one while its deadline runs. */
 function openTransport({ allowPrivate, concurrency }: Config, clock: Clock, log: Logger) {
-  const blocked = new Seldom(blockedEveryMs)
+  const blocked = new SeldomLog(log, blockedEveryMs, () => clock.steady())
   return openHttpTransport({
-    ...{ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency },
-    onBlocked: (host, detail) => {
-      const untold = blocked.pass(host, clock.steady())
-      if (untold !== null) log.warn({ host, detail, untold }, 'address.blocked')
-    },
+    userAgent: `Posthorn/${version}`,
+    allowPrivate,
+    connectionsPerOriginMax: concurrency,
+    onBlocked: (host, detail) => blocked.warn(host, { host, detail }, 'address.blocked'),
   })
 }
 
