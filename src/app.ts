@@ -2,10 +2,8 @@ import { readFileSync } from 'node:fs'
 import { openClock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Clock } from './core/clock.ts'
-import type { Endpoint } from './core/endpoint.ts'
 import { PosthornError } from './core/errors.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
-import { Seldom } from './core/seldom.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { ReplayRunner } from './dispatch/replays.ts'
@@ -18,7 +16,7 @@ import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { testEvents } from './intake/test-events.ts'
-import { type Logger, openLog } from './log.ts'
+import { type Logger, openLog, SeldomLog } from './log.ts'
 import { Notices } from './notices.ts'
 import { hubLacksRoute } from './server/delivery-detail.ts'
 import { Relays } from './server/relays.ts'
@@ -84,37 +82,11 @@ export type AppOptions = PipelineOptions &
     prepare?: (pipeline: Pipeline) => Promise<void>
   }>
 
-/** Puts the parts together, in the order in which an event travels through them. */
+/** Opens the parts, starts them, and stops them in the order in which an event travels. */
 export async function openPipeline(config: Config, { onFatal }: PipelineOptions): Promise<Pipeline> {
   refuseWrongRanges(config)
-  const log = openLog({ level: config.logLevel, format: config.logFormat })
-  const clock = openClock()
-  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
-  const metrics = openMetrics(notices, config.metricsEndpointsMax)
-  const listener = { onFatal: told(log, onFatal), onBatch: metrics.batchWritten }
-  const { store, lastNumber } = await databaseAt(config).open(listener)
-  const ids = new IdSource(lastNumber)
-  const catalogue = new Catalogue(store, notices, { endpointsMax: config.tenantEndpointsMax })
-  const sources = new Sources(store, { sourcesMax: config.tenantSourcesMax })
-  const relays = new Relays(store, { tenantMax: config.tenantRelaysMax })
-  const gate = openRelay({ clock, log, notices })
-  const http = openTransport(config, clock, log)
-  const handlers = new HandlerTransport()
-  const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
-  const { concurrency: triesMax, memoryBytesMax, laneStuckMs, paused } = config
-  const limits = { triesMax, memoryBytesMax, laneStuckMs, paused }
-  const common = { store, catalogue, clock, log, notices }
-  const transport = new TransportSet([http, handlers, gate])
-  const means = { transport, random: Math.random, composeTest: testEvents(ids, clock), onStoreTime: clock.follow }
-  const dispatcher = new Dispatcher({ ...common, ...limits, ...means })
-  const replays = new ReplayRunner({
-    ...{ ...common, target: dispatcher, newId: (prefix) => ids.next(prefix, clock.wall()) },
-    recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),
-    tenantRunningMax: config.tenantReplaysMax,
-  })
-  const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const taking = { store, ids, clock, route, fresh: dispatcher, notices, onAccepted: metrics.accepted }
-  const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
+  const parts = await openParts(config, onFatal)
+  const { store, catalogue, sources, relays, http, handlers, gate, engine, dispatcher, replays, intake } = parts
   let operating: Operating | null = null
   const closeIntake = once(async () => {
     await operating?.stop()
@@ -132,16 +104,66 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await Promise.all([catalogue.load(), sources.load(), relays.load(), replays.load()])
     await dispatcher.start()
     replays.start()
-    const lacksRoute = (endpoint: Endpoint) => hubLacksRoute({ relays, gate }, endpoint)
-    const watched = { dispatcher, metrics, version, linkOf: (id: string) => gate.linkOf(id), lacksRoute }
-    operating = await openOperating({ ...common, ...watched, ...operatingFor(config, intake) })
-    const refusal: Pipeline['refusal'] = (url, who) => http.refusal(url, who)
-    const parts = { ids, sources, relays, gate, dispatcher, replays, intake, metrics, handlers, engine, refusal }
-    const whole = { ...common, ...parts, ...operating, closeIntake, stop, config }
-    return { ...whole, presets: { ...presets, processing: processingPolicy(config) } }
+    operating = await openOperating(operatingParts(config, parts))
+    return {
+      ...parts,
+      config,
+      upkeep: operating.upkeep,
+      notifications: operating.notifications,
+      stats: operating.stats,
+      status: operating.status,
+      presets: { ...presets, processing: processingPolicy(config) },
+      refusal: (url, who) => http.refusal(url, who),
+      closeIntake,
+      stop,
+    }
   } catch (error) {
     await stop()
     throw error
+  }
+}
+
+type Parts = Awaited<ReturnType<typeof openParts>>
+
+/** What an event passes on its way, from what all parts share to the intake, which needs them all. */
+async function openParts(config: Config, onFatal: PipelineOptions['onFatal']) {
+  const log = openLog({ level: config.logLevel, format: config.logFormat })
+  const clock = openClock()
+  const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
+  const metrics = openMetrics(notices, config.metricsEndpointsMax)
+  const { store, lastNumber } = await databaseAt(config).open({
+    onFatal: told(log, onFatal),
+    onBatch: metrics.batchWritten,
+  })
+  const ids = new IdSource(lastNumber)
+  const catalogue = new Catalogue(store, notices, { endpointsMax: config.tenantEndpointsMax })
+  const sources = new Sources(store, { sourcesMax: config.tenantSourcesMax })
+  const relays = new Relays(store, { tenantMax: config.tenantRelaysMax })
+  const http = openHttp(config, clock, log)
+  const handlers = new HandlerTransport()
+  const gate = openRelay({ clock, log, notices })
+  const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
+  const transport = new TransportSet([http, handlers, gate])
+  const dispatcher = openDispatcher(config, { store, catalogue, transport, ids, clock, log, notices })
+  const replays = openReplays(config, { store, catalogue, dispatcher, ids, clock, log, notices })
+  const intake = openIntake(config, { store, catalogue, dispatcher, ids, clock, notices, metrics })
+  return {
+    log,
+    clock,
+    notices,
+    metrics,
+    store,
+    ids,
+    catalogue,
+    sources,
+    relays,
+    http,
+    handlers,
+    gate,
+    engine,
+    dispatcher,
+    replays,
+    intake,
   }
 }
 
@@ -190,15 +212,54 @@ function once(work: () => Promise<void>): () => Promise<void> {
   }
 }
 
+type DispatcherNeeds = Pick<Parts, 'store' | 'catalogue' | 'ids' | 'clock' | 'log' | 'notices'>
+
+function openDispatcher(config: Config, parts: DispatcherNeeds & Readonly<{ transport: TransportSet }>): Dispatcher {
+  return new Dispatcher({
+    ...parts,
+    random: Math.random,
+    composeTest: testEvents(parts.ids, parts.clock),
+    onStoreTime: parts.clock.follow,
+    laneStuckMs: config.laneStuckMs,
+    triesMax: config.concurrency,
+    memoryBytesMax: config.memoryBytesMax,
+    paused: config.paused,
+  })
+}
+
+type ReplayNeeds = Pick<Parts, 'store' | 'catalogue' | 'dispatcher' | 'ids' | 'clock' | 'log' | 'notices'>
+
+function openReplays(config: Config, parts: ReplayNeeds): ReplayRunner {
+  return new ReplayRunner({
+    ...parts,
+    target: parts.dispatcher,
+    newId: (prefix) => parts.ids.next(prefix, parts.clock.wall()),
+    recordKeptMs: Math.min(config.keepDeliveredMs, config.keepFailedMs),
+    tenantRunningMax: config.tenantReplaysMax,
+  })
+}
+
+type IntakeNeeds = Pick<Parts, 'store' | 'catalogue' | 'dispatcher' | 'ids' | 'clock' | 'notices' | 'metrics'>
+
+function openIntake(config: Config, parts: IntakeNeeds): Intake {
+  return new Intake({
+    ...parts,
+    route: (tenant, type) => parts.catalogue.route(tenant, type),
+    fresh: parts.dispatcher,
+    hopsMax: config.hopsMax,
+    waitingBytesMax: config.intakeBytesMax,
+    onAccepted: parts.metrics.accepted,
+  })
+}
+
 /** As many connections as there can be tries: nobody waits for one while its deadline runs. */
-function openTransport({ allowPrivate, concurrency }: Config, clock: Clock, log: Logger) {
-  const blocked = new Seldom(blockedEveryMs)
+function openHttp({ allowPrivate, concurrency }: Config, clock: Clock, log: Logger) {
+  const blocked = new SeldomLog(log, blockedEveryMs, () => clock.steady())
   return openHttpTransport({
-    ...{ userAgent: `Posthorn/${version}`, allowPrivate, connectionsPerOriginMax: concurrency },
-    onBlocked: (host, detail) => {
-      const untold = blocked.pass(host, clock.steady())
-      if (untold !== null) log.warn({ host, detail, untold }, 'address.blocked')
-    },
+    userAgent: `Posthorn/${version}`,
+    allowPrivate,
+    connectionsPerOriginMax: concurrency,
+    onBlocked: (host, detail) => blocked.warn(host, { host, detail }, 'address.blocked'),
   })
 }
 
@@ -206,36 +267,45 @@ const blockedEveryMs = 60_000
 
 /** Where hubs come in, and how deliveries go to them. */
 function openRelay({ clock, log, notices }: Pick<Pipeline, 'clock' | 'log' | 'notices'>): RelayTransport {
-  const software = `posthorn/${version}`
   return new RelayTransport({
-    ...{ clock, log, software },
+    clock,
+    log,
+    software: `posthorn/${version}`,
     onLink: ({ relay: { id: relayId, name, tenant }, connected, ending, why }) =>
       notices.publish({ kind: 'relay.changed', tenant, relayId, name, connected, ending, why }),
   })
+}
+
+/** How the pipeline is kept in order. Events of Posthorn's own come in like any other. */
+function operatingParts(config: Config, parts: Parts): OperatingParts {
+  const { relays, gate, intake } = parts
+  return {
+    ...parts,
+    version,
+    settings: {
+      everyMs: config.upkeepEveryMs,
+      afterMs: config.upkeepAfterMs,
+      retention: {
+        deliveredMs: config.keepDeliveredMs,
+        failedMs: config.keepFailedMs,
+        deadLetterMs: config.keepDeadLetterMs,
+        eventMs: config.keepEventMs,
+      },
+      replayMs: config.keepReplayMs,
+      backlogMax: config.backlogMax,
+      relayAwayMs: config.relayAwayMs,
+    },
+    linkOf: (id) => gate.linkOf(id),
+    lacksRoute: (endpoint) => hubLacksRoute({ relays, gate }, endpoint),
+    accept: async ({ data, ...event }) => {
+      const content = { kind: 'data', bytes: data } as const
+      await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
+    },
+  }
 }
 
 /** The transport reads the ranges its own way; what it cannot read is told before anything is opened. */
 function refuseWrongRanges({ allowPrivate }: Config): void {
   const parsed = parseAllowPrivate(allowPrivate)
   if ('problem' in parsed) throw new PosthornError('config_invalid', `POSTHORN_ALLOW_PRIVATE: ${parsed.problem}`)
-}
-
-/** How it is kept in order, and how events of Posthorn's own come in: like everybody's. */
-function operatingFor(config: Config, intake: Intake): Pick<OperatingParts, 'settings' | 'accept'> {
-  const { keepDeliveredMs: deliveredMs, keepFailedMs: failedMs } = config
-  const { keepDeadLetterMs: deadLetterMs, keepEventMs: eventMs } = config
-  return {
-    settings: {
-      everyMs: config.upkeepEveryMs,
-      afterMs: config.upkeepAfterMs,
-      retention: { deliveredMs, failedMs, deadLetterMs, eventMs },
-      replayMs: config.keepReplayMs,
-      backlogMax: config.backlogMax,
-      relayAwayMs: config.relayAwayMs,
-    },
-    accept: async ({ data, ...event }) => {
-      const content = { kind: 'data', bytes: data } as const
-      await intake.accept([{ ...event, content, headers: {}, idempotency: null, request: null }])
-    },
-  }
 }

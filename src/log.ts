@@ -3,12 +3,39 @@ import { Socket } from 'node:net'
 import { type DestinationStream, type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino'
 import pretty from 'pino-pretty'
 import { harmless } from './core/harmless.ts'
+import { Seldom } from './core/seldom.ts'
 import { neverBlock, unreadBytesMax } from './stdio.ts'
 
 /** Facts first, then the words: `log.info({ deliveryId, tookMs }, 'attempt.settled')`. */
 export type Logger = Pick<PinoLogger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'level'>
 
 export type LogSettings = Readonly<{ level: string; format: 'auto' | 'json' | 'pretty' }>
+
+/**
+ * For what a peer can cause at will: writes one line per subject and period, so that nobody can flood the log. `untold`
+ * is the number of lines that were left out before it.
+ */
+export class SeldomLog {
+  readonly #log: Pick<Logger, 'info' | 'warn'>
+  readonly #seldom: Seldom
+  readonly #now: () => number
+
+  constructor(log: Pick<Logger, 'info' | 'warn'>, everyMs: number, now: () => number) {
+    this.#log = log
+    this.#seldom = new Seldom(everyMs)
+    this.#now = now
+  }
+
+  info(subject: string, facts: object, words: string): void {
+    const untold = this.#seldom.pass(subject, this.#now())
+    if (untold !== null) this.#log.info({ ...facts, untold }, words)
+  }
+
+  warn(subject: string, facts: object, words: string): void {
+    const untold = this.#seldom.pass(subject, this.#now())
+    if (untold !== null) this.#log.warn({ ...facts, untold }, words)
+  }
+}
 
 const bufferedLengthMin = 8_192
 const flushEveryMs = 100

@@ -1,6 +1,5 @@
 import { type Relay, relayKeyPrefix, relayPath } from '../core/relay.ts'
-import { Seldom } from '../core/seldom.ts'
-import type { Logger } from '../log.ts'
+import { type Logger, SeldomLog } from '../log.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import { bearerOf } from './auth.ts'
 import { rawAnswer, type Upgrades } from './listening.ts'
@@ -18,6 +17,7 @@ export type RelayPathParts = Readonly<{
 
 const hubKeyLengthMax = 128
 const retryAfterSeconds = 5
+const toldEveryMs = 10_000
 
 /** Made once: whoever floods us with upgrades costs a lookup and a write each. */
 const refusals = {
@@ -32,7 +32,7 @@ const refusals = {
 
 /** `/v1/relay`, where hubs connect: who has the key of a relay gets a link, everybody else an answer and no more. */
 export function openRelayPath({ find, gate, isStopping, log, now }: RelayPathParts): Upgrades {
-  const note = refusalNotes(log, now)
+  const seldom = new SeldomLog(log, toldEveryMs, now)
   const relayOrRefusal = (key: string): Relay | keyof typeof refusals => {
     if (isStopping()) return 'stopping'
     if (key === '') return 'noKey'
@@ -49,7 +49,7 @@ export function openRelayPath({ find, gate, isStopping, log, now }: RelayPathPar
         gate.admit(found, { request, socket, head })
         return
       }
-      note(found)
+      seldom.warn('', { why: found }, 'relay.refused')
       // Not only our half: a client that keeps its own open would keep the connection.
       socket.end(refusals[found], () => socket.destroy())
     },
@@ -76,15 +76,4 @@ export function relayPathRoute(api: Api): void {
 
 function unauthorized(detail: string): Problem {
   return new Problem('unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="posthorn relay"' } })
-}
-
-const toldEveryMs = 10_000
-
-/** At most one line in a while, with the number of those that were not told. */
-function refusalNotes(log: Logger, now: () => number): (why: string) => void {
-  const seldom = new Seldom(toldEveryMs)
-  return (why) => {
-    const untold = seldom.pass('', now())
-    if (untold !== null) log.warn({ why, untold }, 'relay.refused')
-  }
 }
