@@ -35,6 +35,8 @@ export function printAttempt(terminal: Terminal, attempt: Row): void {
   terminal.print('')
   terminal.print(`attempt ${attempt.number}  ${textOf(attempt.startedAt)}  ${textOf(attempt.tookMs)} ms  ${outcome}`)
   if (typeof attempt.error === 'string') printLines(terminal, '  error  ', attempt.error)
+  if (typeof attempt.errorClass === 'string') printLines(terminal, '  class  ', attempt.errorClass)
+  if (typeof attempt.dependency === 'string') printLines(terminal, '  dependency  ', attempt.dependency)
   for (const [name, value] of pairs(attempt.responseHeaders)) printLines(terminal, '  < ', `${name}: ${value}`)
   if (typeof attempt.responseBody === 'string' && attempt.responseBody !== '') {
     printText(terminal, attempt.responseBody)

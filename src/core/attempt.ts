@@ -11,6 +11,10 @@ export type Attempt = Readonly<{
   error: string | null
   responseHeaders: Readonly<Record<string, string>> | null
   responseBody: string | null
+  /** The class of what a handler threw; bounded. */
+  errorClass: string | null
+  /** What a handler said is unavailable; bounded. */
+  dependency: string | null
   /** Where a handler threw; bounded. */
   stack: string | null
 }>

@@ -7,18 +7,28 @@ const brand = Symbol.for('posthorn.handler-error')
 /** A stack is for a person who looks at one attempt. */
 export const stackLengthMax = 8_192
 const causesMax = 5
+/** Names are shown and filtered by. */
+export const nameLengthMax = 200
 
 /** An error that says what is to become of the delivery. Any other error means: try again by the retry policy. */
 export class HandlerError extends Error {
   override readonly name: string = 'HandlerError'
   readonly verdict: Verdict
   readonly retryAfterMs: number | null
+  /** What is unavailable. */
+  readonly dependency: string | null
   readonly [brand] = true
 
-  constructor(verdict: Verdict, message: string, retryAfterMs: number | null, options?: ErrorOptions) {
+  constructor(
+    verdict: Verdict,
+    message: string,
+    retryAfterMs: number | null,
+    options?: ErrorOptions & Readonly<{ dependency?: string }>,
+  ) {
     super(message, options)
     this.verdict = verdict
     this.retryAfterMs = retryAfterMs
+    this.dependency = options?.dependency ?? null
   }
 }
 
@@ -54,27 +64,42 @@ export function unavailable(
 ): HandlerError {
   const waitMs = options.retryAfter === undefined ? null : waitOf('unavailable', options.retryAfter)
   const text = message === undefined ? `${name} is unavailable` : `${name} is unavailable: ${message}`
-  return new HandlerError('unavailable', text, waitMs, options)
+  return new HandlerError('unavailable', text, waitMs, { ...options, dependency: name })
 }
 
-export type Thrown = Readonly<{ verdict: Verdict; message: string; stack: string | null; retryAfterMs: number | null }>
+export type Thrown = Readonly<{
+  verdict: Verdict
+  message: string
+  errorClass: string | null
+  dependency: string | null
+  stack: string | null
+  retryAfterMs: number | null
+}>
 
 /** What was thrown, as data; whatever it is, this does not throw. */
 export function thrownOf(error: unknown): Thrown {
   try {
     const seen = seenIn(error)
-    if (seen === null) return { verdict: 'retryable', message: plainMessage(error), stack: null, retryAfterMs: null }
-    return { ...saidBy(error as object), message: messageOf(seen), stack: stackOf(seen) }
+    if (seen === null) return failedRun(plainMessage(error))
+    return { ...saidBy(error as object), message: messageOf(seen), errorClass: classOf(seen), stack: stackOf(seen) }
   } catch {
-    const message = 'the handler threw something that cannot be looked at'
-    return { verdict: 'retryable', message, stack: null, retryAfterMs: null }
+    return failedRun('the handler threw something that cannot be looked at')
   }
 }
 
-function saidBy(error: object): Pick<Thrown, 'verdict' | 'retryAfterMs'> {
-  if (!(brand in error)) return { verdict: 'retryable', retryAfterMs: null }
-  const { verdict: said, retryAfterMs } = error as Partial<HandlerError>
-  return { verdict: verdicts.find((verdict) => verdict === said) ?? 'retryable', retryAfterMs: wholeMs(retryAfterMs) }
+/** A failure of which nothing is known but this: it spends an attempt and is tried again. */
+export function failedRun(message: string): Thrown {
+  return { verdict: 'retryable', message, errorClass: null, dependency: null, stack: null, retryAfterMs: null }
+}
+
+function saidBy(error: object): Pick<Thrown, 'verdict' | 'dependency' | 'retryAfterMs'> {
+  if (!(brand in error)) return { verdict: 'retryable', dependency: null, retryAfterMs: null }
+  const { verdict: said, dependency, retryAfterMs } = error as Partial<HandlerError>
+  return {
+    verdict: verdicts.find((verdict) => verdict === said) ?? 'retryable',
+    dependency: nameIn(dependency),
+    retryAfterMs: wholeMs(retryAfterMs),
+  }
 }
 
 /** Due times are whole milliseconds; whoever made the error need not know that. */
@@ -85,12 +110,25 @@ function wholeMs(value: unknown): number | null {
 const verdicts: readonly Verdict[] = ['retryable', 'permanent', 'unavailable', 'ours']
 
 /** What an error says of itself. Read once: what is asked twice may answer differently. */
-type Seen = Readonly<{ name: unknown; message: string; stack: unknown; cause: unknown }>
+type Seen = Readonly<{ name: unknown; made: unknown; message: string; stack: unknown; cause: unknown }>
 
 function seenIn(error: unknown): Seen | null {
   if (typeof error !== 'object' || error === null || !('message' in error)) return null
-  const { name, message, stack, cause } = error as Readonly<Record<string, unknown>>
-  return typeof message === 'string' ? { name, message, stack, cause } : null
+  const { name, constructor: made, message, stack, cause } = error as Readonly<Record<string, unknown>>
+  return typeof message === 'string' ? { name, made, message, stack, cause } : null
+}
+
+/** The name that the error gives itself or, where that is the plain one, the name of the class that made it. */
+function classOf({ name, made }: Seen): string | null {
+  const own = nameIn(name)
+  if (own !== null && own !== 'Error') return own
+  return nameIn(typeof made === 'function' && made !== Object ? made.name : null) ?? own
+}
+
+function nameIn(value: unknown): string | null {
+  if (typeof value !== 'string') return null
+  const name = value.replace(/\s+/g, ' ').trim().slice(0, nameLengthMax).toWellFormed()
+  return name === '' ? null : name
 }
 
 /** With its name, unless that says nothing. */

@@ -18,7 +18,17 @@ export type Report =
   /** The handler returned. */
   | Readonly<{ kind: 'handled' }>
   /** The handler threw, rejected or outlived its deadline; `verdict` is what it said of that, `retryable` if nothing. */
-  | Readonly<{ kind: 'thrown'; verdict: Verdict; message: string; stack: string | null; retryAfterMs: number | null }>
+  | Readonly<{
+      kind: 'thrown'
+      verdict: Verdict
+      message: string
+      /** The class of what was thrown; null: it has none, or nothing was thrown. */
+      errorClass: string | null
+      /** What the handler says is unavailable. */
+      dependency: string | null
+      stack: string | null
+      retryAfterMs: number | null
+    }>
 
 /** What a handler may say of its own failure; `ours` is `infrastructure(…)`. */
 export type Verdict = 'retryable' | 'permanent' | 'unavailable' | 'ours'

@@ -53,6 +53,7 @@ export function triedAs(
   const meant = classify(report, endpoint.classify, wallNow)
   const outcome = kindFacts[endpoint.kind].answersInError ? withAnswer(meant, report) : meant
   const answered = report.kind === 'answered'
+  const thrown = report.kind === 'thrown'
   const attempt: Attempt = {
     number,
     startedAt,
@@ -62,7 +63,9 @@ export function triedAs(
     error: outcome.kind === 'delivered' ? null : outcome.error,
     responseHeaders: answered ? report.headers : null,
     responseBody: answered ? report.body : null,
-    stack: report.kind === 'thrown' ? report.stack : null,
+    errorClass: thrown ? report.errorClass : null,
+    dependency: thrown ? report.dependency : null,
+    stack: thrown ? report.stack : null,
   }
   return { report, outcome, attempt }
 }

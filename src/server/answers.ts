@@ -91,6 +91,8 @@ export const attemptAnswer = z
     error: z.string().nullable(),
     responseHeaders: headersShown.nullable(),
     responseBody: z.string().nullable(),
+    errorClass: z.string().nullable().meta({ description: 'The class of the error that a handler threw.' }),
+    dependency: z.string().nullable().meta({ description: 'What a handler reported as unavailable.' }),
     stack: z.string().nullable().meta({ description: 'Where a handler threw.' }),
   })
   .meta({ id: 'Attempt' })

@@ -34,6 +34,8 @@ export function attemptShown(attempt: Attempt) {
     error: attempt.error,
     responseHeaders: attempt.responseHeaders,
     responseBody: attempt.responseBody,
+    errorClass: attempt.errorClass,
+    dependency: attempt.dependency,
     stack: attempt.stack,
   }
 }

@@ -6,6 +6,7 @@ import {
   fatal,
   HandlerError,
   infrastructure,
+  nameLengthMax,
   retryAfter,
   stackLengthMax,
   thrownOf,
@@ -49,6 +50,27 @@ describe('what a handler throws', () => {
       retryAfterMs: 60_000,
     })
     assert.match(facts(retryAfter(1_500)).message, /after 1500ms/)
+  })
+
+  test('names its class and what is unavailable in fields of their own', () => {
+    const namesOf = (error: unknown) => {
+      const { errorClass, dependency } = thrownOf(error)
+      return [errorClass, dependency]
+    }
+    class PaymentRefused extends Error {}
+    class Renamed extends Error {
+      override name = 'CardExpired'
+    }
+    assert.deepEqual(namesOf(unavailable('payments-api', 'HTTP 503')), ['HandlerError', 'payments-api'])
+    assert.deepEqual(namesOf(fatal('no')), ['HandlerError', null])
+    assert.deepEqual(namesOf(new TypeError('no')), ['TypeError', null])
+    assert.deepEqual(namesOf(new PaymentRefused('no')), ['PaymentRefused', null])
+    assert.deepEqual(namesOf(new Renamed('no')), ['CardExpired', null])
+    assert.deepEqual(namesOf(new Error('no')), ['Error', null])
+    assert.deepEqual(namesOf({ message: 'no' }), [null, null])
+    assert.deepEqual(namesOf('no'), [null, null])
+    assert.equal(namesOf(unavailable('x'.repeat(9_999)))[1]?.length, nameLengthMax)
+    assert.deepEqual(namesOf(Object.assign(new Error('no'), { name: 7, dependency: 'not ours' })), ['Error', null])
   })
 
   test('keeps its cause', () => {

@@ -8,6 +8,8 @@ const thrown = (given: Partial<Thrown> = {}): Report => ({
   kind: 'thrown',
   verdict: 'retryable',
   message: 'boom',
+  errorClass: 'Error',
+  dependency: null,
   stack: 'Error: boom\n    at handler',
   retryAfterMs: null,
   ...given,
@@ -103,6 +105,7 @@ describe('what a handler says', () => {
     assert.equal(delivery.lastError, 'no such order')
     const [attempt] = await bench.store.listAttempts(delivery.id)
     assert.equal(attempt?.stack, 'Error: boom\n    at handler')
+    assert.deepEqual([attempt?.errorClass, attempt?.dependency], ['Error', null])
   })
 
   test('infrastructure spends no attempt', async (t) => {

@@ -32,7 +32,15 @@ describe('outcomes first', () => {
 
   test('an outcome that cannot be written at all keeps no other from the disk', async (t) => {
     // A due time that is no whole number is what a column of whole numbers refuses.
-    const odd = { kind: 'thrown', verdict: 'retryable', message: 'busy', stack: null, retryAfterMs: 60_000.5 } as const
+    const odd = {
+      kind: 'thrown',
+      verdict: 'retryable',
+      message: 'busy',
+      errorClass: null,
+      dependency: null,
+      stack: null,
+      retryAfterMs: 60_000.5,
+    } as const
     const bench = await openBench(t, { script: (parcel) => (numberIn(parcel) === 3 ? odd : answered(200)) })
     await bench.add({ breaker: null })
     await send(bench, 8)

@@ -84,7 +84,15 @@ describe('what was in memory at two crashes', () => {
   })
 
   test('that came back from a try is not suspected of the crashes before, whatever the try brought', async (t) => {
-    const ours = { kind: 'thrown', verdict: 'ours', message: 'no database', stack: null, retryAfterMs: null } as const
+    const ours = {
+      kind: 'thrown',
+      verdict: 'ours',
+      message: 'no database',
+      errorClass: null,
+      dependency: null,
+      stack: null,
+      retryAfterMs: null,
+    } as const
     const oursThenHangs: Script = (_, tries) => (tries === 1 ? ours : 'hold')
     let bench = await openBench(t, { code: () => 'hold' })
     await bench.addHandler()

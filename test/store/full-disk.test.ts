@@ -54,6 +54,8 @@ const attempt: Attempt = {
   error: null,
   responseHeaders: null,
   responseBody: 'x'.repeat(64_000),
+  errorClass: null,
+  dependency: null,
   stack: null,
 }
 

@@ -43,7 +43,15 @@ test('a dead letter is trouble at once, though it was not there at the last coun
 })
 
 test('a try that failed by our own fault is not held against the endpoint', async (t) => {
-  const ours = { kind: 'thrown', verdict: 'ours', message: 'no database', stack: null, retryAfterMs: null } as const
+  const ours = {
+    kind: 'thrown',
+    verdict: 'ours',
+    message: 'no database',
+    errorClass: null,
+    dependency: null,
+    stack: null,
+    retryAfterMs: null,
+  } as const
   const bench = await openBench(t, { code: (_, tries) => (tries === 1 ? ours : { kind: 'handled' }) })
   const status = statusOf(bench)
   const endpoint = await bench.addHandler()

@@ -57,7 +57,7 @@ export class Commit {
       WHERE no = ?1 AND version = ?2 - 1`)
     this.#log = db.prepare(`
       INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
-        response_headers, response_body, stack) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+        response_headers, response_body, stack, error_class, dependency) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
     this.#endpointOf = db.prepare('SELECT endpoint_no FROM deliveries WHERE no = ?')
     this.#next = db.prepare(`
       SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_lane JOIN events e ON e.no = d.event_no

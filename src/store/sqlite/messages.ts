@@ -183,7 +183,7 @@ export function packChange({ to, attempt, claimNext, ran = false, follows = fals
   if (attempt !== null) {
     const headers = attempt.responseHeaders === null ? null : JSON.stringify(attempt.responseHeaders)
     row.push(attempt.number, attempt.startedAt, attempt.tookMs, attempt.outcome, attempt.statusCode)
-    row.push(attempt.error, headers, attempt.responseBody, attempt.stack)
+    row.push(attempt.error, headers, attempt.responseBody, attempt.stack, attempt.errorClass, attempt.dependency)
   }
   return row
 }

@@ -104,7 +104,7 @@ export function statusCells(delivery: Delivery): readonly [number | null, number
 }
 
 export const attemptColumns =
-  'number, started_at, took_ms, outcome, status_code, error, response_headers, response_body, stack'
+  'number, started_at, took_ms, outcome, status_code, error, response_headers, response_body, stack, error_class, dependency'
 
 export function toAttempt(row: readonly Cell[]): Attempt {
   return {
@@ -117,6 +117,8 @@ export function toAttempt(row: readonly Cell[]): Attempt {
     responseHeaders: row[6] === null ? null : toHeaders(row[6] as string),
     responseBody: row[7] as string | null,
     stack: row[8] as string | null,
+    errorClass: row[9] as string | null,
+    dependency: row[10] as string | null,
   }
 }
 

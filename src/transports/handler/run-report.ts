@@ -1,4 +1,5 @@
 import { formatDuration } from '../../core/duration.ts'
+import { failedRun } from '../../core/handler-errors.ts'
 import type { Report } from '../../core/outcome.ts'
 import type { Run } from '../../engines/engine.ts'
 
@@ -13,17 +14,16 @@ export function reportOf(run: Run, timeoutMs: number): Report {
     case 'threw':
       return { kind: 'thrown', ...run.thrown }
     case 'overran':
-      return failed(`the handler did not end within ${formatDuration(timeoutMs)}`)
+      return thrown(`the handler did not end within ${formatDuration(timeoutMs)}`)
     case 'died':
-      return failed(deathOf(run))
+      return thrown(deathOf(run))
     case 'interrupted':
       return interrupted
   }
 }
 
-/** A failure that spends an attempt and that no handler has judged. */
-function failed(message: string): Report {
-  return { kind: 'thrown', verdict: 'retryable', message, stack: null, retryAfterMs: null }
+function thrown(message: string): Report {
+  return { kind: 'thrown', ...failedRun(message) }
 }
 
 function deathOf({ signal, code }: Extract<Run, { kind: 'died' }>): string {

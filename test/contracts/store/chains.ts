@@ -117,7 +117,15 @@ function followPromises(promise: Promised): void {
     const upcoming = only(await ahead())
     const end = delivered(inTurn(upcoming))
     const attempt = { number: 1, startedAt: t0 + 3, tookMs: 7, outcome: 'delivered', statusCode: 200 } as const
-    const logged = { ...attempt, error: null, responseHeaders: {}, responseBody: 'ok', stack: null }
+    const logged = {
+      ...attempt,
+      error: null,
+      responseHeaders: {},
+      responseBody: 'ok',
+      errorClass: null,
+      dependency: null,
+      stack: null,
+    }
     await store.commit([delivered(head), { ...end, attempt: logged, follows: true }])
     assert.deepEqual(await store.listAttempts(upcoming.delivery.id), [logged])
     assert.deepEqual((await store.getDelivery(upcoming.delivery.id))?.delivery, end.to)

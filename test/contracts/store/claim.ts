@@ -100,6 +100,8 @@ export function claimContract(promise: Promised): void {
       error: 'HTTP 503',
       responseHeaders: { 'retry-after': '5' },
       responseBody: 'no \u{1f4ef}',
+      errorClass: 'PaymentError',
+      dependency: 'payments-api',
       stack: 'Error: no\n    at handler',
     }
     const retry = { to: retryAt(one.delivery, t0 + 5_000), attempt, claimNext: null }

@@ -140,7 +140,14 @@ export function deadLetterContract(promise: Promised): void {
     const arrivals = Array.from({ length: 5 }, () => anArrival(endpoint))
     await store.append(arrivals)
     const attempt = { number: 1, startedAt: t0, tookMs: 1, outcome: 'permanent', statusCode: 400, error: 'no' } as const
-    const log = { ...attempt, responseHeaders: null, responseBody: null, stack: null }
+    const log = {
+      ...attempt,
+      responseHeaders: null,
+      responseBody: null,
+      errorClass: null,
+      dependency: null,
+      stack: null,
+    }
     await endAll(store, endpoint, (claim) => ({ ...ended(claim), attempt: log }))
     const ids = arrivals.map((arrival) => arrival.deliveries[0]!.id)
     assert.equal(await store.discard({}, 2, settled), 2)

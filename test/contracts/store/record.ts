@@ -158,7 +158,16 @@ export function recordContract(promise: Promised): void {
       await store.commit(
         claims.slice(0, 5).map((claim, index) => {
           const statusCode = codes[index]!
-          const log = { number: 1, startedAt: t0, tookMs: 1, outcome: 'permanent', error: 'no', stack: null } as const
+          const log = {
+            number: 1,
+            startedAt: t0,
+            tookMs: 1,
+            outcome: 'permanent',
+            error: 'no',
+            errorClass: null,
+            dependency: null,
+            stack: null,
+          } as const
           const attempt = { ...log, statusCode, responseHeaders: null, responseBody: null }
           const status = (statusCode === 200 ? 'delivered' : 'failed') as never
           return { ...ended(claim, { status, lastError: 'HTTP 404' }), attempt }
@@ -183,7 +192,14 @@ export function recordContract(promise: Promised): void {
         statusCode: 500,
         error: 'no',
       } as const
-      const log = { ...attempt, responseHeaders: null, responseBody: null, stack: null }
+      const log = {
+        ...attempt,
+        responseHeaders: null,
+        responseBody: null,
+        errorClass: null,
+        dependency: null,
+        stack: null,
+      }
       await store.commit([{ to: facts, attempt: log, claimNext: null }])
       assert.deepEqual(await found({ statusClasses: ['4xx'] }), [4])
       assert.deepEqual(await found({ statusClasses: ['5xx'] }), [1, 0])
