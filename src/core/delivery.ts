@@ -94,3 +94,24 @@ export function newborn(
     replayedAt: null,
   }
 }
+
+/**
+ * The facts of a delivery for its next version. Field by field, so that a lease or a reason does not travel into a status
+ * that has none.
+ */
+export function advanced(delivery: Delivery): DeliveryFacts {
+  return {
+    id: delivery.id,
+    eventId: delivery.eventId,
+    endpointId: delivery.endpointId,
+    lane: delivery.lane,
+    receivedAt: delivery.receivedAt,
+    attempts: delivery.attempts,
+    triesInBudget: delivery.triesInBudget,
+    version: delivery.version + 1,
+    retryAfter: delivery.retryAfter,
+    lastError: delivery.lastError,
+    lastAttemptAt: delivery.lastAttemptAt,
+    replayedAt: delivery.replayedAt,
+  }
+}

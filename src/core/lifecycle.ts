@@ -1,13 +1,13 @@
 import { type Correction, corrected, plausibleSince, type Reckoning } from './clock.ts'
-import type {
-  DeadLetter,
-  Delivery,
-  DeliveryFacts,
-  DeliveryStatus,
-  Failed,
-  Pending,
-  Processing,
-  Settled,
+import {
+  advanced,
+  type DeadLetter,
+  type DeliveryFacts,
+  type DeliveryStatus,
+  type Failed,
+  type Pending,
+  type Processing,
+  type Settled,
 } from './delivery.ts'
 import type { Outcome, Reason } from './outcome.ts'
 import { delayAfter, type RetryPolicy } from './retry-policy.ts'
@@ -176,23 +176,5 @@ function tried(delivery: Processing, now: number, error: string | null): Deliver
     lastAttemptAt: now,
     lastError: error,
     retryAfter: null,
-  }
-}
-
-/** Field by field, so that a lease or a reason does not travel into a status that has none. */
-function advanced(delivery: Delivery): DeliveryFacts {
-  return {
-    id: delivery.id,
-    eventId: delivery.eventId,
-    endpointId: delivery.endpointId,
-    lane: delivery.lane,
-    receivedAt: delivery.receivedAt,
-    attempts: delivery.attempts,
-    triesInBudget: delivery.triesInBudget,
-    version: delivery.version + 1,
-    retryAfter: delivery.retryAfter,
-    lastError: delivery.lastError,
-    lastAttemptAt: delivery.lastAttemptAt,
-    replayedAt: delivery.replayedAt,
   }
 }

@@ -1,6 +1,6 @@
 import type { Event } from '../../core/event.ts'
 import { type Claim, type ClaimAnswer, largeBytesMin, type Upcoming } from '../store.ts'
-import type { LightEvent } from './rows.ts'
+import type { LightEvent } from './event-rows.ts'
 
 /** Work as it comes from the other threads. */
 export type Light<T extends { event: Event }> = Readonly<Omit<T, 'event'> & { event: LightEvent }>

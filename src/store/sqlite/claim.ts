@@ -3,28 +3,25 @@ import { numberOf } from '../../core/id.ts'
 import { claimed, dueAfterInterruption, interruptionsAfter } from '../../core/lifecycle.ts'
 import type { Backlog, ClaimRequest, LeaseRenewal, PullBackRequest } from '../store.ts'
 import type { LightClaim, LightClaimAnswer } from './bodies.ts'
+import { deliveryAt, deliveryCells, deliveryColumns, toFacts } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
-import {
-  type Cell,
-  deliveryCells,
-  deliveryColumns,
-  eventCells,
-  lightEventColumns,
-  statusCell,
-  toFacts,
-  toLightEvent,
-  versionCell,
-} from './rows.ts'
+import { eventAt, eventCells, lightEventColumns, toLightEvent } from './event-rows.ts'
+import { type Cell, placesOf } from './rows.ts'
 
 /** What `take` needs of a row. */
-export const claimColumns = `${deliveryColumns}, ${lightEventColumns}, d.no, d.interruptions, d.endpoint_no`
+const workNames = ['no', 'interruptions', 'endpoint_no'] as const
+export const claimColumns = `${deliveryColumns}, ${lightEventColumns}, ${workNames.map((name) => `d.${name}`).join(', ')}`
+
+const eventStart = deliveryCells
+const workStart = eventStart + eventCells
+const workAt = placesOf(workNames)
 export const claimAt = {
-  version: versionCell,
-  status: statusCell,
-  body: deliveryCells + eventCells - 1,
-  no: deliveryCells + eventCells,
-  interruptions: deliveryCells + eventCells + 1,
-  endpointNo: deliveryCells + eventCells + 2,
+  version: deliveryAt.version,
+  status: deliveryAt.status,
+  body: eventStart + eventAt.body,
+  no: workStart + workAt.no,
+  interruptions: workStart + workAt.interruptions,
+  endpointNo: workStart + workAt.endpoint_no,
 } as const
 
 /** The statement behind every claim of due work: its plan is pinned by a test. */
@@ -123,7 +120,7 @@ export class ClaimWork {
 
   /** Puts one row, read with `claimColumns`, under a lease. */
   take(row: readonly Cell[], { leaseEndsAt, lapsed }: { leaseEndsAt: number; lapsed: boolean }): LightClaim {
-    const event = toLightEvent(row, deliveryCells)
+    const event = toLightEvent(row, eventStart)
     const endpointId = this.#endpoints.idOf(row[claimAt.endpointNo] as number)
     const facts = toFacts(row, 0, { eventId: event.id, endpointId })
     const interruptions = interruptionsAfter(row[claimAt.interruptions] as number, lapsed)

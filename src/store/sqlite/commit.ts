@@ -14,12 +14,14 @@ import { ended } from '../../core/lifecycle.ts'
 import type { Reason } from '../../core/outcome.ts'
 import type { EndPendingRequest } from '../store.ts'
 import type { EndedDelivery } from '../upkeep-store.ts'
+import { logAttemptSql } from './attempt-rows.ts'
 import { type ClaimWork, claimAt, claimColumns } from './claim.ts'
 import type { DeadLetterHours } from './dead-letter-hours.ts'
 import { DeliveryRecords } from './delivery-records.ts'
+import { changeDeliverySql } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type LaneRow, LaneRows } from './lane-rows.ts'
-import { type ChangeRow, changeAt, packChange, type ResultRow } from './messages.ts'
+import { attemptStart, type ChangeRow, changeAt, packChange, type ResultRow } from './messages.ts'
 import type { ReplayOutcomes, Tally } from './replay-outcomes.ts'
 import type { Cell } from './rows.ts'
 
@@ -50,14 +52,8 @@ export class Commit {
     this.#outcomes = outcomes
     this.#lanes = new LaneRows(db)
     this.#records = new DeliveryRecords(db, endpoints)
-    this.#update = db.prepare(`
-      UPDATE deliveries SET version = ?2, status = ?3, due_at = ?4, attempts = ?5, tries_in_budget = ?6,
-        retry_after = ?7, last_error = ?8, last_attempt_at = ?9, replayed_at = ?10, settled_at = ?11, reason = ?12,
-        interruptions = interruptions * ?13
-      WHERE no = ?1 AND version = ?2 - 1`)
-    this.#log = db.prepare(`
-      INSERT OR REPLACE INTO attempts (delivery_no, number, started_at, took_ms, outcome, status_code, error,
-        response_headers, response_body, stack, error_class, dependency) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+    this.#update = db.prepare(changeDeliverySql)
+    this.#log = db.prepare(logAttemptSql)
     this.#endpointOf = db.prepare('SELECT endpoint_no FROM deliveries WHERE no = ?')
     this.#next = db.prepare(`
       SELECT ${claimColumns} FROM deliveries d INDEXED BY deliveries_lane JOIN events e ON e.no = d.event_no
@@ -107,16 +103,17 @@ export class Commit {
     if (record === null || (record.delivery.status !== 'pending' && record.delivery.status !== 'processing')) return []
     const { delivery, tenant, type } = record
     const row = packChange({ to: ended(delivery, reason, now), attempt: null, claimNext: null })
-    this.#write(no, row, row.slice(changeAt.update, changeAt.attempt), tally)
+    this.#write(no, row, row.slice(changeAt.keeps_interruptions, attemptStart), tally)
     return [{ deliveryId: delivery.id, eventId: delivery.eventId, tenant, type }]
   }
 
   #apply(row: ChangeRow, follower: ChangeRow | null, tally: Tally): ResultRow | 'followed' {
     const no = numberOf('dlv', row[changeAt.id] as string)
     const before = row[changeAt.lane] === null ? undefined : this.#lanes.find(no)
-    const cells = row.slice(changeAt.update, changeAt.attempt)
+    const cells = row.slice(changeAt.keeps_interruptions, attemptStart)
     const place = before === undefined ? 'head' : placeOf(before.status, before.due_at, follows(row))
-    if (before !== undefined && !this.#isDue(before, place, row)) cells[changeAt.dueAt - changeAt.update] = null
+    if (before !== undefined && !this.#isDue(before, place, row))
+      cells[changeAt.due_at - changeAt.keeps_interruptions] = null
     if (!this.#write(no, row, cells, tally)) return 'stale'
     if (before === undefined) return 'applied'
     switch (laneEffect(place, row[changeAt.status] as DeliveryStatus)) {
@@ -133,17 +130,17 @@ export class Commit {
   /** Moves the row to what core has decided, if it still has the version before, and counts and logs what goes with it. */
   #write(no: number | null, row: ChangeRow, cells: Cell[], tally: Tally): boolean {
     // What was never brought back belongs to no replay: nothing has to be looked up for it.
-    const link = row[changeAt.replayedAt] === null ? null : this.#outcomes.linkOf(no)
+    const link = row[changeAt.replayed_at] === null ? null : this.#outcomes.linkOf(no)
     if (this.#update.run(no, ...cells).changes === 0) return false
     if (row[changeAt.reason] !== null) this.#countDead(no, row)
     if (link !== null) this.#outcomes.note(no, link, outcomeIn(row), tally)
-    if (row.length > changeAt.attempt) this.#log.run(no, ...row.slice(changeAt.attempt))
+    if (row.length > attemptStart) this.#log.run(no, ...row.slice(attemptStart))
     return true
   }
 
   #countDead(no: number | null, row: ChangeRow): void {
     const endpointNo = this.#endpointOf.get(no)?.endpoint_no as number
-    this.#hours.add(endpointNo, row[changeAt.reason] as Reason, row[changeAt.settledAt] as number)
+    this.#hours.add(endpointNo, row[changeAt.reason] as Reason, row[changeAt.settled_at] as number)
   }
 
   /** Only what is pending can be parked: a lease and an end are as the change says. */
@@ -162,20 +159,20 @@ export class Commit {
   #promote({ endpoint_no, lane }: LaneRow, row: ChangeRow): ResultRow {
     const next = this.#next.get(endpoint_no, lane) as unknown as Cell[] | undefined
     if (next === undefined) return 'applied'
-    const claimNext = row[changeAt.claimNext] as number | null
+    const claimNext = row[changeAt.claim_next] as number | null
     const isLarge = typeof next[claimAt.body] === 'number'
     if (claimNext !== null && promotionOf(claimNext, isLarge) === 'claim') {
       // It was never the head, so it was never in hand: it cannot be one that has to be claimed alone.
       return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
     }
-    const settledAt = row[changeAt.settledAt] as number
+    const settledAt = row[changeAt.settled_at] as number
     this.#release.run(settledAt, next[claimAt.no] as number, next[claimAt.version] as number)
     return 'released'
   }
 }
 
 function outcomeIn(row: ChangeRow): { status: DeliveryStatus; at: number } {
-  return { status: row[changeAt.status] as DeliveryStatus, at: (row[changeAt.settledAt] ?? 0) as number }
+  return { status: row[changeAt.status] as DeliveryStatus, at: (row[changeAt.settled_at] ?? 0) as number }
 }
 
 function follows(row: ChangeRow): boolean {

@@ -1,7 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Delivery } from '../../core/delivery.ts'
+import { deliveryCells, deliveryColumns, toDelivery } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
-import { type Cell, deliveryCells, deliveryColumns, toDelivery } from './rows.ts'
+import type { Cell } from './rows.ts'
 
 /** A delivery that the writer is about to change, and what there is to tell of its event. */
 export type WriterRecord = Readonly<{ delivery: Delivery; tenant: string; type: string }>

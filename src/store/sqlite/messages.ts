@@ -18,10 +18,13 @@ import type {
   PullBackRequest,
 } from '../store.ts'
 import type { EndedDelivery, Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
+import { attemptCellsOf } from './attempt-rows.ts'
 import type { LightClaim, LightClaimAnswer } from './bodies.ts'
+import { changedCellsOf, changedNames } from './delivery-rows.ts'
+import { eventCellsOf, eventHead } from './event-rows.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
-import { type Cell, fromHeaders, statusCells } from './rows.ts'
+import { type Cell, placesOf } from './rows.ts'
 
 /**
  * What crosses the border between the event loop and the writer thread. The two hot calls travel as flat rows, and
@@ -81,32 +84,30 @@ export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: Fail
 
 // ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The event's cells, where its body is in the batch's buffer, its idempotency, then five cells per delivery. */
+/** The event's cells, where its body is in the batch's buffer, its idempotency, then the cells of each delivery. */
 export type ArrivalRow = readonly Cell[]
-export const arrivalAt = {
-  id: 0,
-  receivedAt: 4,
-  idempotencyScope: 11,
-  idempotencyKey: 12,
-  fingerprint: 13,
-  expiresAt: 14,
-  deliveries: 15,
-} as const
-export const cellsPerDelivery = 5
+const arrivalNames = [
+  ...eventHead,
+  'size',
+  'body_offset',
+  'idempotency_scope',
+  'idempotency_key',
+  'fingerprint',
+  'expires_at',
+] as const
+const newDeliveryNames = ['id', 'endpoint_id', 'lane', 'lease_ends_at', 'due_at'] as const
+
+export const arrivalAt = placesOf(arrivalNames)
+/** Where the first delivery begins. */
+export const deliveriesStart = arrivalNames.length
+export const newDeliveryAt = placesOf(newDeliveryNames)
+export const cellsPerDelivery = newDeliveryNames.length
 /** '102' : three deliveries, the first was claimed, the last ended at once. A duplicate is the first event's id and its deliveries. */
 export type ItemRow = string | readonly [eventId: string, deliveries: number]
 
 export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOffset: number): ArrivalRow {
   const row: Cell[] = [
-    event.id,
-    event.tenant,
-    event.type,
-    event.key,
-    event.receivedAt,
-    event.contentType,
-    fromHeaders(event.headers),
-    event.dataOffset,
-    event.request === null ? null : JSON.stringify(event.request),
+    ...eventCellsOf(event),
     event.body.length,
     bodyOffset,
     idempotency?.scope ?? null,
@@ -143,48 +144,17 @@ function unpackItem(item: ItemRow, eventId: string): AppendedItem {
 
 /** What the change is about, then the cells of the update in the order of its parameters, then those of the attempt. */
 export type ChangeRow = readonly Cell[]
-export const changeAt = {
-  id: 0,
-  lane: 1,
-  claimNext: 2,
-  follows: 3,
-  update: 4,
-  version: 4,
-  status: 5,
-  dueAt: 6,
-  replayedAt: 12,
-  settledAt: 13,
-  reason: 14,
-  attempt: 16,
-} as const
+const changeNames = ['id', 'lane', 'claim_next', 'follows', 'keeps_interruptions', ...changedNames] as const
+export const changeAt = placesOf(changeNames)
+/** Where the attempt begins, if there is one. */
+export const attemptStart = changeNames.length
 /** A claim has its body: none is claimed here that is large. */
 export type ResultRow = 'stale' | 'applied' | 'released' | LightClaim
 
 export function packChange({ to, attempt, claimNext, ran = false, follows = false }: Change): ChangeRow {
-  const [dueAt, settledAt, reason] = statusCells(to)
-  const row: Cell[] = [
-    to.id,
-    to.lane,
-    claimNext,
-    follows ? 1 : 0,
-    to.version,
-    to.status,
-    dueAt,
-    to.attempts,
-    to.triesInBudget,
-    to.retryAfter,
-    to.lastError,
-    to.lastAttemptAt,
-    to.replayedAt,
-    settledAt,
-    reason,
-    keepsInterruptions(to.status, ran) ? 1 : 0,
-  ]
-  if (attempt !== null) {
-    const headers = attempt.responseHeaders === null ? null : JSON.stringify(attempt.responseHeaders)
-    row.push(attempt.number, attempt.startedAt, attempt.tookMs, attempt.outcome, attempt.statusCode)
-    row.push(attempt.error, headers, attempt.responseBody, attempt.stack, attempt.errorClass, attempt.dependency)
-  }
+  const keeps = keepsInterruptions(to.status, ran) ? 1 : 0
+  const row: Cell[] = [to.id, to.lane, claimNext, follows ? 1 : 0, keeps, ...changedCellsOf(to)]
+  if (attempt !== null) row.push(...attemptCellsOf(attempt))
   return row
 }
 

@@ -6,25 +6,24 @@ import type { Replay } from '../../core/replay.ts'
 import type { ReplayQuery } from '../replay-store.ts'
 import type { AheadRequest, DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, IdQuery, Page } from '../store.ts'
 import type { DeadLetterCount } from '../upkeep-store.ts'
+import { attemptColumns, toAttempt } from './attempt-rows.ts'
 import type { LightUpcoming } from './bodies.ts'
 import { readDeadLettersSince } from './dead-letter-hours.ts'
-import { all, type Condition, type Matching, matching, matchingEvents, newestKeys } from './matching.ts'
-import { replayColumns, toReplay } from './replay-rows.ts'
+import { deliveryCells, deliveryColumns, toDelivery } from './delivery-rows.ts'
 import {
-  attemptColumns,
   bytesOf,
-  type Cell,
-  deliveryCells,
-  deliveryColumns,
+  eventAt,
   eventColumns,
+  eventHead,
+  eventHeadColumns,
   lightEventColumns,
-  toAttempt,
-  toDelivery,
   toEvent,
-  toHeaders,
   toLightEvent,
   toRequest,
-} from './rows.ts'
+} from './event-rows.ts'
+import { all, type Condition, type Matching, matching, matchingEvents, newestKeys } from './matching.ts'
+import { replayColumns, toReplay } from './replay-rows.ts'
+import { type Cell, toHeaders } from './rows.ts'
 import { Statements } from './statements.ts'
 
 /** What people look at, and what the dispatcher reads without claiming it. Runs on a reader thread, so that a long page delays nobody who writes. */
@@ -60,7 +59,7 @@ const recordSql = `
   JOIN events e ON e.no = d.event_no JOIN endpoints p ON p.no = d.endpoint_no WHERE d.no = ?`
 
 const summarySql = `
-  SELECT e.id, e.tenant, e.type, e.key, e.received_at, e.content_type, e.headers, e.request, e.size,
+  SELECT ${eventHeadColumns}, e.size,
     (SELECT count(*) FROM deliveries d WHERE d.event_no = e.no) FROM events e WHERE e.no = ?`
 
 const aheadSql = `
@@ -189,17 +188,18 @@ export class Reader {
 }
 
 function toSummary(row: readonly Cell[]): EventSummary {
+  const [size, deliveries] = row.slice(eventHead.length) as [number, number]
   return {
-    id: row[0] as string,
-    tenant: row[1] as string,
-    type: row[2] as string,
-    key: row[3] as string | null,
-    receivedAt: row[4] as number,
-    contentType: row[5] as string,
-    headers: toHeaders(row[6] as string | null),
-    request: toRequest(row[7] as Uint8Array | null),
-    size: row[8] as number,
-    deliveries: row[9] as number,
+    id: row[eventAt.id] as string,
+    tenant: row[eventAt.tenant] as string,
+    type: row[eventAt.type] as string,
+    key: row[eventAt.key] as string | null,
+    receivedAt: row[eventAt.received_at] as number,
+    contentType: row[eventAt.content_type] as string,
+    headers: toHeaders(row[eventAt.headers] as string | null),
+    request: toRequest(row[eventAt.request] as Uint8Array | null),
+    size,
+    deliveries,
   }
 }
 

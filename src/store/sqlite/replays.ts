@@ -8,7 +8,7 @@ import type { Found } from './long-reads.ts'
 import { firstNumberSince, matching, type Span, walkMatching } from './matching.ts'
 import { type Recoverable, walkRecovery } from './recovery.ts'
 import type { ReplayOutcomes } from './replay-outcomes.ts'
-import { replayColumns, replayDoneAt, replayLastAt, toReplay } from './replay-rows.ts'
+import { replayAt, replayColumns, toReplay } from './replay-rows.ts'
 import type { Revival } from './revival.ts'
 import { Statements } from './statements.ts'
 
@@ -161,7 +161,7 @@ export class Replays {
   #find(id: string): Job | null {
     const row = this.#statements.row(`SELECT ${replayColumns}, no FROM replays WHERE id = ?`, [id])
     if (row === undefined) return null
-    const span = { after: row[replayDoneAt] as number, last: row[replayLastAt] as number }
+    const span = { after: row[replayAt.done_no] as number, last: row[replayAt.last_no] as number }
     return { no: row.at(-1) as number, replay: toReplay(row), span }
   }
 }

@@ -1,0 +1,72 @@
+import type { Event } from '../../core/event.ts'
+import { largeBytesMin } from '../store.ts'
+import { type Cell, type CellsOf, fromHeaders, placesOf, toHeaders } from './rows.ts'
+
+/** The columns of an event, without its body. A new one has its line here, in `toLightEvent` and in `eventCellsOf`. */
+export const eventHead = [
+  'id',
+  'tenant',
+  'type',
+  'key',
+  'received_at',
+  'content_type',
+  'headers',
+  'data_offset',
+  'request',
+] as const
+const eventNames = [...eventHead, 'body'] as const
+
+export const eventAt = placesOf(eventNames)
+export const eventCells = eventNames.length
+export const eventHeadColumns = eventHead.map((name) => `e.${name}`).join(', ')
+export const eventColumns = `${eventHeadColumns}, e.body`
+
+/** For work: of a large body only the length is read. */
+export const lightEventColumns = `${eventHeadColumns},
+  CASE WHEN length(e.body) < ${largeBytesMin} THEN e.body ELSE length(e.body) END`
+
+/** An event without its body if that is a large one: then `body` is its length. */
+export type LightEvent = Readonly<Omit<Event, 'body'> & { body: Uint8Array | number }>
+
+export function bytesOf({ body }: LightEvent): number {
+  return typeof body === 'number' ? body : body.length
+}
+
+export function toEvent(row: readonly Cell[], at: number): Event {
+  return toLightEvent(row, at) as Event
+}
+
+/** Of a row that was read with `lightEventColumns`. */
+export function toLightEvent(row: readonly Cell[], at: number): LightEvent {
+  return {
+    id: row[at + eventAt.id] as string,
+    tenant: row[at + eventAt.tenant] as string,
+    type: row[at + eventAt.type] as string,
+    key: row[at + eventAt.key] as string | null,
+    receivedAt: row[at + eventAt.received_at] as number,
+    contentType: row[at + eventAt.content_type] as string,
+    headers: toHeaders(row[at + eventAt.headers] as string | null),
+    dataOffset: row[at + eventAt.data_offset] as number | null,
+    request: toRequest(row[at + eventAt.request] as Uint8Array | null),
+    body: row[at + eventAt.body] as Uint8Array | number,
+  }
+}
+
+/** The head as it is written; its request is text here and bytes in the table. */
+export function eventCellsOf(event: Event): CellsOf<typeof eventHead> {
+  return [
+    event.id,
+    event.tenant,
+    event.type,
+    event.key,
+    event.receivedAt,
+    event.contentType,
+    fromHeaders(event.headers),
+    event.dataOffset,
+    event.request === null ? null : JSON.stringify(event.request),
+  ]
+}
+
+export function toRequest(bytes: Uint8Array | null): Event['request'] {
+  return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes))
+}
