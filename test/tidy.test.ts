@@ -99,6 +99,11 @@ const SEEDS: readonly Seed[] = [
     [{ 'src/cli/main.ts': 'main(process.argv, process.env)' }],
     [{ 'src/cli/main.ts': 'process.env.HOST', 'docs/configuration.md': 'HOST' }, 'hand process.env on'],
   ]),
+  ...seeds('types and objects are written out', [
+    [{ 'src/a.ts': "const a = { ...b, c }\ntype D = Omit<E, 'f'>\ntype G = E & { f: 1 }" }],
+    [{ 'src/a.ts': 'const a = { b, ...{ c, d } }' }, 'spread where it is written'],
+    [{ 'src/a.ts': "type A = Readonly<Omit<B, 'c' | 'd'> & { c: 1 }>" }, 'carved out'],
+  ]),
   ...seeds('names say something', [
     [{ 'src/lanes.ts': "import { inspect } from 'node:util'\nconst implied = 1" }],
     [{ 'src/utils/text.ts': '' }, 'name says nothing'],

@@ -1,5 +1,12 @@
 /** What was accepted: immutable, kept once, delivered to every endpoint that wants its type. */
-export type Event = Readonly<{
+export type Event = EventHead &
+  Readonly<{
+    /** The exact bytes that http endpoints receive, the same on every try. */
+    body: Uint8Array
+  }>
+
+/** An event without its body. */
+export type EventHead = Readonly<{
   id: string
   tenant: string
   type: string
@@ -9,8 +16,6 @@ export type Event = Readonly<{
   contentType: string
   /** The event's own headers, sent with every try. */
   headers: Readonly<Record<string, string>>
-  /** The exact bytes that http endpoints receive, the same on every try. */
-  body: Uint8Array
   /**
    * Where the sender's `data` begins inside `body` when an envelope was put around it (it ends one byte before the
    * body does); null when `body` is the sender's bytes as they came.

@@ -1,15 +1,13 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
 import type { DeliveryFilter } from '../core/delivery.ts'
 import type { Notices } from '../notices.ts'
+import { Pace } from '../store/pace.ts'
 import type { Store } from '../store/store.ts'
 
 /** Deliveries that are looked for at once, aside from the writer. */
 const foundMax = 20_000
-/** Deliveries of one step: a transaction that others' commits wait for. */
-const chunk = 500
-/** After a step the store belongs to the others for as long as the step took. */
-const restFactor = 1
+const chunkMin = 100
+const chunkMax = 500
 
 export type CancelParts = Readonly<{
   store: Store
@@ -41,11 +39,18 @@ export async function cancelMatching(
 ): Promise<CancelledMany> {
   let cancelled = 0
   let last = before
+  const pace = new Pace({ limitMin: chunkMin, limitMax: chunkMax, hurriesAt: 0 })
   try {
     for (let left = limit; ; ) {
       const wanted = Math.min(foundMax, left)
       const found = await parts.store.findWaiting(filter, last, wanted)
-      for (let at = 0; at < found.length; at += chunk) cancelled += await step(parts, found.slice(at, at + chunk))
+      let done = 0
+      await pace.work(async (size) => {
+        const ids = found.slice(done, done + size)
+        cancelled += await cancel(parts, ids)
+        done += ids.length
+        return done === found.length ? 'done' : 'wrote'
+      })
       last = found.at(-1) ?? last
       left -= found.length
       if (found.length < wanted) return { cancelled, next: null }
@@ -56,12 +61,10 @@ export async function cancelMatching(
   }
 }
 
-async function step({ store, clock, notices, onCancelled }: CancelParts, ids: readonly string[]): Promise<number> {
-  const began = performance.now()
+async function cancel({ store, clock, notices, onCancelled }: CancelParts, ids: readonly string[]): Promise<number> {
   const ended = await store.cancelWaiting(ids, clock.steady())
   const end = { kind: 'delivery.ended', status: 'failed', reason: 'cancelled' } as const
   if (notices.heard) for (const delivery of ended) notices.publish({ ...end, ...delivery })
   onCancelled([...new Set(ended.map(({ endpointId }) => endpointId))])
-  await wait(restFactor * (performance.now() - began))
   return ended.length
 }

@@ -1,11 +1,9 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import type { DeliveryFilter } from '../core/delivery.ts'
+import { Pace } from '../store/pace.ts'
 import type { Store } from '../store/store.ts'
 
-/** Dead letters of one step: a transaction that others' commits wait for. */
-const chunk = 500
-/** After a step the store belongs to the others for as long as the step took. */
-const restFactor = 1
+const chunkMin = 100
+const chunkMax = 500
 
 /**
  * Deletes dead letters, a few at a time: those that are such `now`, by the steady clock. What fails while this runs was
@@ -18,13 +16,12 @@ export async function discardMatching(
 ): Promise<number> {
   let discarded = 0
   try {
-    for (;;) {
-      const began = performance.now()
-      const count = await store.discard(filter, chunk, now)
+    await new Pace({ limitMin: chunkMin, limitMax: chunkMax, hurriesAt: 0 }).work(async (limit) => {
+      const count = await store.discard(filter, limit, now)
       discarded += count
-      if (count === 0) return discarded
-      await wait(restFactor * (performance.now() - began))
-    }
+      return count === 0 ? 'done' : 'wrote'
+    })
+    return discarded
   } finally {
     audit(discarded)
   }

@@ -276,7 +276,7 @@ export class Dispatcher {
   }
 
   /** Something became due at these endpoints. */
-  lookAt(endpointIds: readonly string[]): void {
+  goOnAt(endpointIds: readonly string[]): void {
     this.#parts.store.hint(endpointIds)
     this.#noteDue(endpointIds)
   }
@@ -303,7 +303,7 @@ export class Dispatcher {
       const work = this.#works.get(id)
       if (work !== undefined) this.#loop.ahead.recall(work)
     }
-    this.lookAt(endpointIds)
+    this.goOnAt(endpointIds)
   }
 
   /** Something waits behind what is in hand: it may be sent ahead. */

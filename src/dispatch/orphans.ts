@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { ended } from '../core/lifecycle.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
+import { Pace } from '../store/pace.ts'
 import type { Claim, Store } from '../store/store.ts'
 import { reportUntried } from './report.ts'
 import type { Settler } from './settler.ts'
@@ -15,10 +16,8 @@ export type OrphansParts = Readonly<{
   stopping: AbortSignal
 }>
 
-/** Deliveries of one step: a transaction that others' commits wait for. */
-const endChunk = 1_000
-/** After a step the store belongs to the others for as long as the step took. */
-const restFactor = 1
+const chunkMin = 100
+const chunkMax = 1_000
 
 /** Ends the deliveries of endpoints that are gone. */
 export class Orphans {
@@ -38,7 +37,7 @@ export class Orphans {
     })
   }
 
-  /** Ends what waits in the store, in steps, so that others' commits are not held up. */
+  /** Ends what waits in the store, in pieces, so that others' commits are not held up. */
   endPending(endpointId: string): void {
     const isUnderway = this.#underway.has(endpointId)
     this.#underway.set(endpointId, isUnderway)
@@ -58,17 +57,14 @@ export class Orphans {
     const { store, clock, log, notices, stopping } = this.#parts
     const reason = 'endpoint_deleted' as const
     let ended = 0
-    while (!stopping.aborted) {
-      const began = clock.steady()
-      const deliveries = await store.endPending({ endpointId, reason, now: began, limit: endChunk })
+    await new Pace({ limitMin: chunkMin, limitMax: chunkMax, hurriesAt: 0, stopping }).work(async (limit) => {
+      const deliveries = await store.endPending({ endpointId, reason, now: clock.steady(), limit })
       for (const delivery of deliveries) {
         notices.publish({ kind: 'delivery.ended', endpointId, status: 'failed', reason, ...delivery })
       }
       ended += deliveries.length
-      if (deliveries.length < endChunk) break
-      const restMs = restFactor * (clock.steady() - began)
-      if (restMs > 0) await new Promise((resolve) => setTimeout(resolve, restMs).unref())
-    }
+      return deliveries.length < limit ? 'done' : 'wrote'
+    })
     if (ended > 0) log.warn({ endpointId, deliveries: ended, reason }, 'deliveries.ended')
   }
 }

@@ -17,7 +17,7 @@ export interface ReplayTarget {
   /** All delivery is paused by a person: jobs stand still, as after a restore nothing shall move by itself. */
   readonly paused: boolean
   /** Something became due at these endpoints. */
-  lookAt(endpointIds: readonly string[]): void
+  goOnAt(endpointIds: readonly string[]): void
   /** Whether one of them could take more and still has something due in the store. */
   isCrowded(endpointIds: readonly string[]): boolean
   conditionOf(endpointId: string): Pick<Condition, 'breaker'>
@@ -39,9 +39,9 @@ export type ReplayParts = Readonly<{
 
 export type ReplayRequest = Readonly<Pick<Replay, 'tenant' | 'selection' | 'rate' | 'note' | 'by'>>
 
-export type ReplayPreview = Readonly<{
+export type ReplayPreview<Shown = DeliveryRecord> = Readonly<{
   matched: number
-  sample: readonly DeliveryRecord[]
+  sample: readonly Shown[]
   /** Endpoints of these deliveries that take nothing now: what is requeued there waits. */
   blocked: readonly Blocked[]
   /** Dead letters that match and stay as they are, unless the filter names their reason. */
@@ -288,7 +288,7 @@ export class ReplayRunner {
     this.#jobs.set(job.id, job)
     try {
       const { replay, endpointIds } = await store.stepReplay(this.#stepOf(job, now))
-      target.lookAt(endpointIds)
+      target.goOnAt(endpointIds)
       this.#stepped(job, replay, endpointIds, now)
     } catch (err) {
       log.warn({ err, replayId: job.id }, 'replay.step_failed')

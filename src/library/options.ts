@@ -46,7 +46,6 @@ export type BreakerOption =
   | false
 
 type RuleOptions = Readonly<{
-  tenant?: string
   description?: string
   ordering?: Ordering
   concurrency?: number
@@ -58,37 +57,42 @@ type RuleOptions = Readonly<{
 
 export type HandleOptions = RuleOptions &
   Readonly<{
+    tenant?: string
     /** What the handler's deliveries are found again by after a restart; by default the types, joined. */
     name?: string
     /** `process` is not there yet. */
     engine?: 'async' | 'process'
   }>
 
+type SentOptions = RuleOptions &
+  Readonly<{
+    types?: readonly string[]
+    classify?: Readonly<Record<string, 'permanent' | 'retryable'>>
+    headers?: Readonly<Record<string, string>>
+  }>
+
+type HttpOptions = Readonly<{
+  /** Sends on the headers that a source kept. */
+  forwardHeaders?: boolean
+  /** With nothing but failures for this long it is disabled; false: never. */
+  disableAfter?: DurationOption | false
+}>
+
 /** What `endpoints.update` changes. */
-export type EndpointChangeOptions = Omit<RuleOptions, 'tenant'> &
+export type EndpointChangeOptions = SentOptions &
+  HttpOptions &
   Readonly<{
     url?: string
     /** Of an endpoint of the kind relay: the relay's name, and what its hub calls the target. */
     relay?: string
     route?: string
-    types?: readonly string[]
-    classify?: Readonly<Record<string, 'permanent' | 'retryable'>>
-    headers?: Readonly<Record<string, string>>
-    /** Sends on the headers that a source kept. */
-    forwardHeaders?: boolean
-    /** With nothing but failures for this long it is disabled; false: never. */
-    disableAfter?: DurationOption | false
   }>
 
 type Whose = Readonly<{ tenant?: string; secret?: string }>
 
-type HttpEndpointOptions = Omit<EndpointChangeOptions, 'relay' | 'route'> &
-  Whose &
-  Readonly<{ kind?: 'http'; url: string }>
+type HttpEndpointOptions = SentOptions & HttpOptions & Whose & Readonly<{ kind?: 'http'; url: string }>
 
-type RelayEndpointOptions = Omit<EndpointChangeOptions, 'url' | 'forwardHeaders' | 'disableAfter'> &
-  Whose &
-  Readonly<{ kind: 'relay'; relay: string; route: string }>
+type RelayEndpointOptions = SentOptions & Whose & Readonly<{ kind: 'relay'; relay: string; route: string }>
 
 export type EndpointOptions = HttpEndpointOptions | RelayEndpointOptions
 

@@ -18,7 +18,7 @@ import type { ShownDelivery } from './records.ts'
 export type ShownReplay = z.output<typeof replayAnswer>
 
 /** What a replay would requeue, and the endpoints of it that take nothing now. */
-export type ShownPreview = Readonly<Omit<ReplayPreview, 'sample'> & { sample: readonly ShownDelivery[] }>
+export type ShownPreview = ReplayPreview<ShownDelivery>
 
 /** Which dead letters; `delivered` ones only when their status is named. */
 export type ReplayFilterOptions = Readonly<{

@@ -10,19 +10,23 @@ import type { FieldError } from '../server/problem.ts'
 import { keyProblem, readHeaders, tenantProblem } from '../server/schemas.ts'
 import { invalid } from './reading.ts'
 
-export type SendOptions = Readonly<{
+type EventOptions = Readonly<{
   /** The ordering key. */
   key?: string
   tenant?: string
   headers?: Readonly<Record<string, string>>
   /** The same event under the same key within 24 hours is answered with the first one. */
   idempotencyKey?: string
-  /** Ends the wait. The event may have been kept all the same: with an idempotency key it can be sent again. */
-  signal?: AbortSignal
 }>
 
+export type SendOptions = EventOptions &
+  Readonly<{
+    /** Ends the wait. The event may have been kept all the same: with an idempotency key it can be sent again. */
+    signal?: AbortSignal
+  }>
+
 /** One event of a batch. */
-export type BatchEvent = Omit<SendOptions, 'signal'> & Readonly<{ type: string; data: unknown }>
+export type BatchEvent = EventOptions & Readonly<{ type: string; data: unknown }>
 
 /** What became of an event that was sent: it is on disk. */
 export type Sent = Readonly<{ id: string; deliveries: number; duplicate: boolean }>

@@ -45,6 +45,11 @@ export function groupShown(
   return {
     [by]: common,
     ...(by === 'endpoint' && { name: endpoint === null ? null : endpointName(endpoint) }),
-    ...{ count, endpoints, reasons, first: instant(firstAt), last: instant(lastAt), sample },
+    count,
+    endpoints,
+    reasons,
+    first: instant(firstAt),
+    last: instant(lastAt),
+    sample,
   }
 }

@@ -75,7 +75,10 @@ function waitAt(parts: DetailParts, { delivery }: DeliveryRecord, hurried: boole
   const { breaker, heldUntil } = hurried ? unhindered : dispatcher.conditionOf(endpoint.id)
   const served = dispatcher.isServed(endpoint.id)
   return waitOf(delivery, {
-    ...{ endpoint, served, breaker, heldUntil },
+    endpoint,
+    served,
+    breaker,
+    heldUntil,
     lacksRoute: hubLacksRoute(parts, endpoint),
     allPaused: dispatcher.paused,
     now: clock.steady(),

@@ -53,11 +53,15 @@ function operationOf(route: RouteFacts, components: Components): object {
 
 function parametersOf({ params = {}, query, takesKey }: RouteFacts, components: Components): object[] {
   const inPath = Object.entries(params).map(([name, schema]) => ({
-    ...{ name, in: 'path', required: true },
+    name,
+    in: 'path',
+    required: true,
     schema: schemaIn(components, schema, 'input'),
   }))
   const inQuery = Object.entries(query?.shape ?? {}).map(([name, schema]) => ({
-    ...{ name, in: 'query', required: false },
+    name,
+    in: 'query',
+    required: false,
     schema: schemaIn(components, schema as z.ZodType, 'input'),
   }))
   return [...inPath, ...inQuery, ...(takesKey === true ? [idempotencyKey] : [])]

@@ -94,7 +94,10 @@ export function severalOf<const T extends readonly [string, ...string[]]>(words:
     .transform((given) => [...new Set([given].flat().flatMap((text) => text.split(',')))])
     .refine((texts): texts is T[number][] => texts.length > 0 && texts.every(isWord), { error })
     .meta({
-      ...{ type: 'array', anyOf: undefined, minItems: 1, items: { type: 'string', enum: [...words] } },
+      type: 'array',
+      anyOf: undefined,
+      minItems: 1,
+      items: { type: 'string', enum: [...words] },
       description: 'Several: with commas between them, or repeated.',
     })
 }

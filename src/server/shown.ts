@@ -1,5 +1,5 @@
 import type { Attempt } from '../core/attempt.ts'
-import type { Event, InboundRequestFacts } from '../core/event.ts'
+import type { Event, EventHead, InboundRequestFacts } from '../core/event.ts'
 import type { Condition, DeliveryRecord, EventSummary } from '../store/store.ts'
 
 // Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
@@ -62,7 +62,7 @@ export function maskedHeaders(headers: Event['headers'], masked: ReadonlySet<str
   return Object.fromEntries(shown)
 }
 
-function factsShown(event: Omit<EventSummary, 'size' | 'deliveries'>) {
+function factsShown(event: EventHead) {
   return {
     id: event.id,
     type: event.type,

@@ -207,11 +207,20 @@ export function rotationProblem({ provider }: Source, secret: string | undefined
 
 /** All of a source but its secrets. */
 export function sourceShown(source: Source): Record<string, unknown> {
-  const { id, name, tenant, provider, description, type, key, bodyBytesMax, contentTypes, url, hmac } = source
   return {
-    ...{ id, name, path: `/in/${name}`, tenant, provider, description, type, key },
+    id: source.id,
+    name: source.name,
+    path: `/in/${source.name}`,
+    tenant: source.tenant,
+    provider: source.provider,
+    description: source.description,
+    type: source.type,
+    key: source.key,
     tolerance: formatDuration(source.toleranceMs),
-    ...{ bodyBytesMax, contentTypes, url, hmac },
+    bodyBytesMax: source.bodyBytesMax,
+    contentTypes: source.contentTypes,
+    url: source.url,
+    hmac: source.hmac,
     createdAt: instant(source.createdAt),
     updatedAt: instant(source.updatedAt),
   }

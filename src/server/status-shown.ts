@@ -140,7 +140,10 @@ export function troubleShown({ endpoint, condition, signs, countedAt: at }: Endp
     oldestAt: instant(signs.oldestAt),
     failures,
     nextProbeAt: endpoint.status === 'active' ? instant(nextProbeAt(condition.breaker, condition.heldUntil)) : null,
-    ...{ heldUntil, failingSince, lastError, lastErrorAt },
+    heldUntil,
+    failingSince,
+    lastError,
+    lastErrorAt,
   }
 }
 

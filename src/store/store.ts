@@ -1,7 +1,7 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Condition } from '../core/condition.ts'
 import type { Delivery, DeliveryFilter, Pending, Processing } from '../core/delivery.ts'
-import type { Event } from '../core/event.ts'
+import type { Event, EventHead } from '../core/event.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { ClusterStore } from './cluster-store.ts'
 import type { RegistryStore } from './registry-store.ts'
@@ -151,7 +151,7 @@ export type EndPendingRequest = Readonly<{ endpointId: string; reason: Reason; n
 export const largeBytesMin = 16 * 1_024
 
 /** Work in hand: a claimed delivery with its event. */
-export type Claim = Readonly<{ delivery: Processing; event: Event; interruptions: number }>
+export type Claim<E = Event> = Readonly<{ delivery: Processing; event: E; interruptions: number }>
 
 export type ClaimRequest = Readonly<{
   /** Either what is due at one endpoint, or these deliveries. */
@@ -165,8 +165,8 @@ export type ClaimRequest = Readonly<{
   aloneFrom?: number | null
 }>
 
-export type ClaimAnswer = Readonly<{
-  claims: readonly Claim[]
+export type ClaimAnswer<E = Event> = Readonly<{
+  claims: readonly Claim<E>[]
   /** Nothing was taken because the first body has this many bytes, more than `bytesMax`; otherwise null. */
   tooLarge: number | null
   /** When the next pending delivery of the endpoint is due (may be in the past); null: none waits. */
@@ -184,7 +184,7 @@ export type AheadRequest = Readonly<{
 }>
 
 /** Not in hand yet: it waits in its lane. */
-export type Upcoming = Readonly<{ delivery: Pending; event: Event }>
+export type Upcoming<E = Event> = Readonly<{ delivery: Pending; event: E }>
 
 export type PullBackRequest = Readonly<{
   endpointId: string
@@ -223,7 +223,7 @@ export type Backlog = Readonly<{ endpointId: string; nextDueAt: number }>
 /** With a `next` there may be more, however few items there are: a page looks at a bounded number of rows. */
 export type Page<T> = Readonly<{ items: readonly T[]; next: string | null }>
 
-export type EventSummary = Readonly<Omit<Event, 'body' | 'dataOffset'> & { size: number; deliveries: number }>
+export type EventSummary = EventHead & Readonly<{ size: number; deliveries: number }>
 
 /** A delivery as people see it, with what they want to know of its event. */
 export type DeliveryRecord = Readonly<{ delivery: Delivery; type: string; tenant: string; key: string | null }>

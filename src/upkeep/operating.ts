@@ -51,8 +51,8 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const { store, catalogue, dispatcher, notices, metrics, clock, log, settings, linkOf } = parts
   const stats = new Stats(store, clock.steady)
   const endpoints = () => catalogue.list()
-  const lookAt = (endpointIds: readonly string[]) => dispatcher.lookAt(endpointIds)
-  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings, lookAt })
+  const goOnAt = (endpointIds: readonly string[]) => dispatcher.goOnAt(endpointIds)
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings, goOnAt })
   const agesKnown = () => upkeep.agesKnown
   const watched = { store, catalogue, dispatcher, stats, notices, clock }
   const status = new Status({ ...watched, lacksRoute: parts.lacksRoute, agesKnown })

@@ -150,11 +150,17 @@ export class Status {
     const backlog = backlogOf(counted, endpointId)
     const deadLetters = { ...talliedByReason(dead), kept: counted === null ? null : keptAt(counted, endpointId) }
     const signs: Signs = {
-      ...{ endpointId, kind, status, breaker: condition.breaker.state, heldUntil: condition.heldUntil },
+      endpointId,
+      kind,
+      status,
+      breaker: condition.breaker.state,
+      heldUntil: condition.heldUntil,
       served: dispatcher.isServed(endpointId),
       lacksRoute: lacksRoute(endpoint),
-      ...{ attempts: recent.attempts, failedAttempts: recent.failedAttempts },
-      ...{ waiting: backlog?.pending ?? 0, oldestAt: backlog?.oldestAt ?? null },
+      attempts: recent.attempts,
+      failedAttempts: recent.failedAttempts,
+      waiting: backlog?.pending ?? 0,
+      oldestAt: backlog?.oldestAt ?? null,
       deadLetters: dead.reduce((sum, { reason, count }) => sum + (isUnwanted(reason) ? count : 0), 0),
       deadLettersKept: hasFailedSince(condition, counted) ? null : deadLetters.kept,
     }

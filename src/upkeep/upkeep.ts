@@ -2,9 +2,9 @@ import { Ages, type Clock, type Reckoning } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
+import { Pace, type PieceEnd } from '../store/pace.ts'
 import type { Store } from '../store/store.ts'
 import type { Cursor, Expired, ExpireRequest, Pruned, PruneSubject, Retention } from '../store/upkeep-store.ts'
-import { Pace, type PieceEnd } from './pace.ts'
 
 export type UpkeepParts = Readonly<{
   store: Pick<Store, 'expire' | 'prune' | 'space'>
@@ -16,7 +16,7 @@ export type UpkeepParts = Readonly<{
   /** Milliseconds on a clock that only goes forward, in parts so small as pieces of work are short. */
   now?: () => number
   /** Something of these endpoints is due. */
-  lookAt: (endpointIds: readonly string[]) => void
+  goOnAt: (endpointIds: readonly string[]) => void
 }>
 
 export type UpkeepSettings = Readonly<{
@@ -187,7 +187,7 @@ export class Upkeep {
   }
 
   async #expireOf(which: Pick<ExpireRequest, 'endpointId' | 'bornBefore' | 'correction'>): Promise<number> {
-    const { store, notices, lookAt, clock } = this.#parts
+    const { store, notices, goOnAt, clock } = this.#parts
     const { endpointId } = which
     const now = clock.steady()
     let count = 0
@@ -198,7 +198,7 @@ export class Upkeep {
         notices.publish({ kind: 'delivery.ended', endpointId, status: 'dead_letter', reason: 'expired', ...delivery })
       }
       // The next in a lane is due when its head has expired.
-      if (expired.deliveries.length > 0) lookAt([endpointId])
+      if (expired.deliveries.length > 0) goOnAt([endpointId])
       count += expired.deliveries.length
       after = expired.after
       return after === null ? 'done' : wroteIf(expired.deliveries.length > 0)

@@ -236,7 +236,7 @@ describe('ahead of its turn', () => {
     await bench.send({ n: 0 })
     await bench.quiet()
     const release = bench.watched.hold('claim')
-    bench.dispatcher.lookAt([endpoint.id])
+    bench.dispatcher.goOnAt([endpoint.id])
     await bench.send({ n: 1 })
     await bench.quiet()
     assert.deepEqual(ranBy(bench), [0])

@@ -108,7 +108,7 @@ export async function openServedParts(
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
   const refusal: ServerParts['refusal'] = (url, who) => transport.refusal(url, who)
   const endpoints = () => catalogue.list()
-  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, lookAt: () => {} })
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, goOnAt: () => {} })
   const stats = new Stats(store, clock.steady)
   const status = new Status({
     store,

@@ -16,6 +16,7 @@ const PORTS = [
   'store/registry.ts',
   'store/replay-store.ts',
   'store/upkeep-store.ts',
+  'store/pace.ts',
   ...['transports/transport.ts', 'transports/relay-gate.ts', 'engines/engine.ts', 'notices.ts'],
 ]
 
@@ -239,6 +240,20 @@ export const noMachine: Rule = (files) =>
     ...matches(file, file.text, MACHINE_PATH, (found) => `${found}: a path of one machine`),
   ])
 
+const writtenOut: Rule = (files) =>
+  files.filter(isSource).flatMap((file) => {
+    const code = mask(file.text)
+    return [
+      ...matches(
+        file,
+        code,
+        /\.\.\.\{/g,
+        () => 'an object is spread where it is written: write its fields into the outer one',
+      ),
+      ...matches(file, code, /\bOmit<[^=;]*?>\s*&/g, () => 'a type is carved out of another and glued: name its parts'),
+    ]
+  })
+
 export const RULES: Readonly<Record<string, Rule>> = {
   'imports follow the table': importTable,
   'core is pure': corePurity,
@@ -246,6 +261,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'nothing is orphaned': noOrphans,
   'every rule of core has its test': coreTested,
   'every environment variable is documented and read in one place': environment,
+  'types and objects are written out': writtenOut,
   'names say something': clearNames,
   'nothing is left over': noLeftovers,
   'no file knows a machine or a registry': noMachine,

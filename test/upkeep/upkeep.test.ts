@@ -45,7 +45,7 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}, now?: 
     notices,
     settings: { ...keptForAWeek, ...given },
     ...(now && { now }),
-    lookAt: (endpointIds) => lookedAt.push(...endpointIds),
+    goOnAt: (endpointIds) => lookedAt.push(...endpointIds),
   })
   t.after(async () => {
     await upkeep.stop()

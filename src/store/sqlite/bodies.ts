@@ -3,10 +3,10 @@ import { type Claim, type ClaimAnswer, largeBytesMin, type Upcoming } from '../s
 import type { LightEvent } from './event-rows.ts'
 
 /** Work as it comes from the other threads. */
-export type Light<T extends { event: Event }> = Readonly<Omit<T, 'event'> & { event: LightEvent }>
-export type LightClaim = Light<Claim>
-export type LightClaimAnswer = Readonly<Omit<ClaimAnswer, 'claims'> & { claims: readonly LightClaim[] }>
-export type LightUpcoming = Light<Upcoming>
+export type LightClaim = Claim<LightEvent>
+export type LightClaimAnswer = ClaimAnswer<LightEvent>
+export type LightUpcoming = Upcoming<LightEvent>
+type Filled<T> = T & Readonly<{ event: Event }>
 
 const fetchesMax = 3
 /** When this many are noted, those that nobody holds any more are forgotten. */
@@ -29,15 +29,15 @@ export class Bodies {
   }
 
   /** Gives every event its body. */
-  async fill<T extends Claim | Upcoming>(items: readonly Light<T>[]): Promise<readonly T[]> {
+  async fill<T extends Readonly<{ event: LightEvent }>>(items: readonly T[]): Promise<readonly Filled<T>[]> {
     for (const { event } of items) if (typeof event.body === 'number') return Promise.all(items.map(this.#filled<T>))
-    return items as unknown as readonly T[]
+    return items as readonly Filled<T>[]
   }
 
-  readonly #filled = async <T extends Claim | Upcoming>(item: Light<T>): Promise<T> => {
+  readonly #filled = async <T extends Readonly<{ event: LightEvent }>>(item: T): Promise<Filled<T>> => {
     const { event } = item
-    if (typeof event.body !== 'number') return item as unknown as T
-    return { ...item, event: { ...event, body: await this.#bodyOf(event.id) } } as unknown as T
+    if (typeof event.body !== 'number') return item as Filled<T>
+    return { ...item, event: { ...event, body: await this.#bodyOf(event.id) } }
   }
 
   #bodyOf(eventId: string): Promise<Uint8Array> | Uint8Array {

@@ -1,8 +1,8 @@
-import type { Event } from '../../core/event.ts'
+import type { Event, EventHead } from '../../core/event.ts'
 import { largeBytesMin } from '../store.ts'
 import { type Cell, type CellsOf, fromHeaders, placesOf, toHeaders } from './rows.ts'
 
-/** The columns of an event, without its body. A new one has its line here, in `toLightEvent` and in `eventCellsOf`. */
+/** The columns of an event, without its body. A new one has its line here, in `toEventHead` and in `eventCellsOf`. */
 export const eventHead = [
   'id',
   'tenant',
@@ -26,7 +26,7 @@ export const lightEventColumns = `${eventHeadColumns},
   CASE WHEN length(e.body) < ${largeBytesMin} THEN e.body ELSE length(e.body) END`
 
 /** An event without its body if that is a large one: then `body` is its length. */
-export type LightEvent = Readonly<Omit<Event, 'body'> & { body: Uint8Array | number }>
+export type LightEvent = EventHead & Readonly<{ body: Uint8Array | number }>
 
 export function bytesOf({ body }: LightEvent): number {
   return typeof body === 'number' ? body : body.length
@@ -38,6 +38,10 @@ export function toEvent(row: readonly Cell[], at: number): Event {
 
 /** Of a row that was read with `lightEventColumns`. */
 export function toLightEvent(row: readonly Cell[], at: number): LightEvent {
+  return { ...toEventHead(row, at), body: row[at + eventAt.body] as Uint8Array | number }
+}
+
+export function toEventHead(row: readonly Cell[], at: number): EventHead {
   return {
     id: row[at + eventAt.id] as string,
     tenant: row[at + eventAt.tenant] as string,
@@ -48,7 +52,6 @@ export function toLightEvent(row: readonly Cell[], at: number): LightEvent {
     headers: toHeaders(row[at + eventAt.headers] as string | null),
     dataOffset: row[at + eventAt.data_offset] as number | null,
     request: toRequest(row[at + eventAt.request] as Uint8Array | null),
-    body: row[at + eventAt.body] as Uint8Array | number,
   }
 }
 

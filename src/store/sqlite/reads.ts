@@ -12,18 +12,17 @@ import { readDeadLettersSince } from './dead-letter-hours.ts'
 import { deliveryCells, deliveryColumns, toDelivery } from './delivery-rows.ts'
 import {
   bytesOf,
-  eventAt,
   eventColumns,
   eventHead,
   eventHeadColumns,
   lightEventColumns,
   toEvent,
+  toEventHead,
   toLightEvent,
-  toRequest,
 } from './event-rows.ts'
 import { all, type Condition, type Matching, matching, matchingEvents, newestKeys } from './matching.ts'
 import { replayColumns, toReplay } from './replay-rows.ts'
-import { type Cell, toHeaders } from './rows.ts'
+import type { Cell } from './rows.ts'
 import { Statements } from './statements.ts'
 
 /** What people look at, and what the dispatcher reads without claiming it. Runs on a reader thread, so that a long page delays nobody who writes. */
@@ -189,18 +188,7 @@ export class Reader {
 
 function toSummary(row: readonly Cell[]): EventSummary {
   const [size, deliveries] = row.slice(eventHead.length) as [number, number]
-  return {
-    id: row[eventAt.id] as string,
-    tenant: row[eventAt.tenant] as string,
-    type: row[eventAt.type] as string,
-    key: row[eventAt.key] as string | null,
-    receivedAt: row[eventAt.received_at] as number,
-    contentType: row[eventAt.content_type] as string,
-    headers: toHeaders(row[eventAt.headers] as string | null),
-    request: toRequest(row[eventAt.request] as Uint8Array | null),
-    size,
-    deliveries,
-  }
+  return { ...toEventHead(row, 0), size, deliveries }
 }
 
 function toRecord(row: readonly Cell[]): DeliveryRecord {

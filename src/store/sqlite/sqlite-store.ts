@@ -16,7 +16,6 @@ import type {
   Backlog,
   Change,
   ChangeResult,
-  Claim,
   ClaimAnswer,
   ClaimRequest,
   Condition,
@@ -132,7 +131,7 @@ class SqliteStore implements Store {
 
   async claim(request: ClaimRequest): Promise<ClaimAnswer> {
     const { claims, ...answer } = await this.#writer.call('claim', request)
-    return { ...answer, claims: await this.#bodies.fill<Claim>(claims) }
+    return { ...answer, claims: await this.#bodies.fill(claims) }
   }
 
   async commit(changes: readonly Change[]): Promise<readonly ChangeResult[]> {
@@ -141,7 +140,7 @@ class SqliteStore implements Store {
   }
 
   async ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
-    return this.#bodies.fill<Upcoming>(await this.#reader.call('ahead', request))
+    return this.#bodies.fill(await this.#reader.call('ahead', request))
   }
 
   async renew(leases: readonly LeaseRenewal[]): Promise<void> {

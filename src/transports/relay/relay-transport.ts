@@ -66,7 +66,9 @@ export class RelayTransport implements AheadTransport, RelayGate {
     this.#parts = parts
     this.#timings = { ...timings, ...parts.timings }
     this.#linkParts = {
-      ...{ clock: parts.clock, log: new LinkLog(parts), software: parts.software },
+      clock: parts.clock,
+      log: new LinkLog(parts),
+      software: parts.software,
       timings: this.#timings,
       compression: new Compression(),
       versionMin: parts.versionMin ?? 1,

@@ -4,9 +4,9 @@ export type PaceSettings = Readonly<{
   /** How much one piece may be at most, in whatever the work counts. */
   limitMin: number
   limitMax: number
-  /** From then on, by `now`, what is left to do counts for more than what the others notice of it. */
+  /** From then on, by `now`, what is left to do counts for more than what the others notice of it. 0: somebody waits for it. */
   hurriesAt: number
-  stopping: AbortSignal
+  stopping?: AbortSignal
   /** Milliseconds on a clock that only goes forward. */
   now?: () => number
   rest?: (ms: number, signal: AbortSignal) => Promise<void>
@@ -30,8 +30,8 @@ const pieceShareOfSync = 0.25
 const restMsMax = 2_000
 
 /**
- * Cuts a large piece of work into small ones that come between those of others: it learns how large a piece may be to
- * be quick here, and rests after each in proportion to the time that it took.
+ * How long work shares the store with others: it is cut into pieces that come between theirs. It learns how large a piece
+ * may be to be quick here, and rests after each in proportion to the time that it took.
  */
 export class Pace {
   readonly #settings: Required<PaceSettings>
@@ -40,7 +40,7 @@ export class Pace {
   #quickestMs = Number.POSITIVE_INFINITY
 
   constructor(settings: PaceSettings) {
-    this.#settings = { now: () => performance.now(), rest, ...settings }
+    this.#settings = { stopping: never, now: () => performance.now(), rest, ...settings }
     this.#limit = settings.limitMin
   }
 
@@ -71,6 +71,8 @@ export class Pace {
     else if (ownMs < wantedMs / 2) this.#limit = Math.min(limitMax, this.#limit * 2)
   }
 }
+
+const never = new AbortController().signal
 
 /** An aborted rest is over; who works on looks at the signal. */
 async function rest(ms: number, signal: AbortSignal): Promise<void> {

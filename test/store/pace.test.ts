@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Pace } from '../../src/upkeep/pace.ts'
+import { Pace } from '../../src/store/pace.ts'
 
 /** Work whose pieces take a millisecond for every `perMs` rows, and the sync of the disk. */
 async function run(rows: number, perMs: number, { syncMs = 0, hurriesAt = Number.POSITIVE_INFINITY } = {}) {
