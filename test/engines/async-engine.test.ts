@@ -7,6 +7,7 @@ import { LateRuns } from '../../src/engines/late-runs.ts'
 import { Watchdog } from '../../src/engines/watchdog.ts'
 import type { Logger } from '../../src/log.ts'
 import { taskOf } from '../../src/transports/handler/task.ts'
+import { engineContract } from '../contracts/engine.ts'
 import { aHandler, anEvent, t0 } from '../support/builders.ts'
 
 const silent = { level: 'silent' } as unknown as Logger
@@ -42,6 +43,8 @@ function uncaught(t: TestContext): unknown[] {
   t.after(() => process.off('unhandledRejection', note))
   return seen
 }
+
+engineContract('the async engine', (t) => engineFor(t))
 
 describe('the async engine', () => {
   test('gives a handler the event, its attempt, its delivery and a signal', async (t) => {

@@ -1,3 +1,5 @@
+import { Buffer } from 'node:buffer'
+import { unavailable } from '../../src/core/handler-errors.ts'
 import type { Handler } from '../../src/engines/engine.ts'
 
 // Handlers that an engine imports, because a function cannot be sent to another process.
@@ -11,4 +13,35 @@ export const throws: Handler = async (event, { attempt, deliveryId }) => {
 export const counts: Handler = () => {
   const calls = globalThis as { exportedHandlerCalls?: number }
   calls.exportedHandlerCalls = (calls.exportedHandlerCalls ?? 0) + 1
+}
+
+/** Posts what it sees to the address in the event's headers; fails as it is answered there. It does not look at its signal. */
+export const calls: Handler = async (event, { attempt, deliveryId }) => {
+  const { id, type, key, tenant, contentType, headers, receivedAt, data } = event
+  const text = Buffer.from(event.body).toString()
+  const seen = { id, type, key, tenant, contentType, headers, receivedAt, data, text, attempt, deliveryId }
+  const response = await fetch(headers.to ?? '', { method: 'POST', body: JSON.stringify(seen) })
+  if (!response.ok) throw new Error(await response.text())
+}
+
+/** Never ends, and posts why its signal was aborted. */
+export const hears: Handler = async ({ headers }, { signal }) => {
+  const { promise: aborted, resolve } = Promise.withResolvers<void>()
+  signal.addEventListener('abort', () => resolve())
+  await fetch(headers.to ?? '', { method: 'POST', body: 'began' })
+  await aborted
+  await fetch(headers.to ?? '', { method: 'POST', body: signal.reason.name })
+  await new Promise(() => {})
+}
+
+export const overwrites: Handler = ({ body }) => {
+  body.fill(0)
+}
+
+export const throwsUndefined: Handler = () => {
+  throw undefined
+}
+
+export const isUnavailable: Handler = () => {
+  throw unavailable('crm', 'closed', { retryAfter: 5_000 })
 }
