@@ -57,7 +57,8 @@ export class Orphans {
     const { store, clock, log, notices, stopping } = this.#parts
     const reason = 'endpoint_deleted' as const
     let ended = 0
-    await new Pace({ limitMin: chunkMin, limitMax: chunkMax, hurriesAt: 0, stopping }).work(async (limit) => {
+    const now = () => clock.steady()
+    await new Pace({ limitMin: chunkMin, limitMax: chunkMax, hurriesAt: 0, stopping, now }).work(async (limit) => {
       const deliveries = await store.endPending({ endpointId, reason, now: clock.steady(), limit })
       for (const delivery of deliveries) {
         notices.publish({ kind: 'delivery.ended', endpointId, status: 'failed', reason, ...delivery })

@@ -1,5 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises'
-
 export type PaceSettings = Readonly<{
   /** How much one piece may be at most, in whatever the work counts. */
   limitMin: number
@@ -75,6 +73,16 @@ export class Pace {
 const never = new AbortController().signal
 
 /** An aborted rest is over; who works on looks at the signal. */
-async function rest(ms: number, signal: AbortSignal): Promise<void> {
-  await wait(ms, undefined, { signal, ref: false }).catch(() => {})
+function rest(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms <= 0 || signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    const timer = setTimeout(end, ms).unref()
+    signal.addEventListener('abort', end, { once: true })
+
+    function end(): void {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+  })
 }

@@ -123,7 +123,7 @@ describe('removing an endpoint', () => {
     assert.equal(bench.watched.calls('endPending'), 1)
     goOn()
     await bench.quiet()
-    assert.deepEqual(await reasons(bench), { pending: 1_500, endpoint_deleted: 1_000 })
+    assert.deepEqual(await reasons(bench), { pending: 2_400, endpoint_deleted: 100 })
     for (let left = 10; left > 0; left -= 1) await bench.pass(60_000)
     assert.deepEqual(await reasons(bench), { endpoint_deleted: 2_500 })
   })
