@@ -1,3 +1,4 @@
+import type { Attempt } from './attempt.ts'
 import { type Correction, corrected, plausibleSince, type Reckoning } from './clock.ts'
 import {
   advanced,
@@ -66,6 +67,22 @@ export function statusAtBirth(isEndpointGone: boolean, isBehind: boolean, isWant
   return isWanted && !isBehind ? 'processing' : 'pending'
 }
 export type BirthStatus = 'pending' | 'processing' | 'failed'
+
+/** Its tries were made elsewhere, before it came here: a consumer's dead letter. `attempt` is the last of them. */
+export type BornEnded = Readonly<{ reason: Reason; at: number; attempt: Attempt }>
+
+export function bornEnded(facts: DeliveryFacts, { reason, at, attempt }: BornEnded): Failed {
+  return {
+    ...facts,
+    attempts: attempt.number,
+    triesInBudget: attempt.number,
+    lastError: attempt.error,
+    lastAttemptAt: attempt.startedAt,
+    status: 'failed',
+    reason,
+    settledAt: at,
+  }
+}
 
 /** Taken by a dispatcher: due at its endpoint, brought up in its lane, or left by a lease that has ended. Takes the facts alone. */
 export function claimed(delivery: DeliveryFacts, leaseEndsAt: number): Processing {

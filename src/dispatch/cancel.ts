@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { ended } from '../core/lifecycle.ts'
-import type { DeliveryRecord, Store } from '../store/store.ts'
+import type { DeliveryRecord } from '../store/record-store.ts'
+import type { Store } from '../store/store.ts'
 
 export type CancelAnswer = 'cancelled' | 'not_found' | 'in_progress' | 'settled'
 

@@ -1,4 +1,4 @@
-import type { Claim } from '../store/store.ts'
+import type { Claim } from '../store/pipeline-store.ts'
 import type { Tried } from './attempt.ts'
 import type { Decision } from './decide.ts'
 

@@ -12,7 +12,7 @@ import {
 } from '../core/next-action.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
-import type { Claim } from '../store/store.ts'
+import type { Claim } from '../store/pipeline-store.ts'
 import type { Holder } from './memory.ts'
 import type { Sleeper } from './wakeups.ts'
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Logger } from '../log.ts'
-import type { LeaseRenewal, Store } from '../store/store.ts'
+import type { LeaseRenewal } from '../store/pipeline-store.ts'
+import type { Store } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 
 /** Longer than any try may take, so that a try that begins right after a renewal never outlives its lease. */

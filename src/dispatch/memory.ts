@@ -1,4 +1,4 @@
-import { largeBytesMin } from '../store/store.ts'
+import { largeBytesMin } from '../store/pipeline-store.ts'
 
 /** What a claim weighs besides its body. */
 export const overheadBytes = 1_024

@@ -1,5 +1,5 @@
 import { kindFacts } from '../core/endpoint-kinds.ts'
-import type { Claim } from '../store/store.ts'
+import type { Claim } from '../store/pipeline-store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 
 /** One crash is far more often a kill than an event that ends the process: from this many in a row on one is suspect. */

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
-import type { Change, ChangeResult, Claim } from '../store/store.ts'
+import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
 import type { Tried } from './attempt.ts'
 
 export type ReportParts = Readonly<{ log: Logger; notices: Notices; clock: Clock }>

@@ -1,6 +1,7 @@
 import { PosthornError } from '../core/errors.ts'
 import type { Logger } from '../log.ts'
-import type { Change, ChangeResult, Store } from '../store/store.ts'
+import type { Change, ChangeResult } from '../store/pipeline-store.ts'
+import type { Store } from '../store/store.ts'
 
 type Waiting = Readonly<{ changes: readonly Change[]; done: (results: readonly ChangeResult[]) => void }>
 

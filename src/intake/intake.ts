@@ -6,7 +6,8 @@ import type { Event, InboundRequestFacts } from '../core/event.ts'
 import { hopsHeader, hopsOf } from '../core/hops.ts'
 import { laneOf } from '../core/lanes.ts'
 import type { Notices } from '../notices.ts'
-import type { AppendedItem, Arrival, Claim, NewDelivery, Store } from '../store/store.ts'
+import type { AppendedItem, Arrival, Claim, NewDelivery } from '../store/pipeline-store.ts'
+import type { Store } from '../store/store.ts'
 import { envelope } from './envelope.ts'
 import type { IdSource } from './ids.ts'
 
@@ -206,8 +207,8 @@ export class Intake {
     const { id: eventId, tenant, type } = event
     notices.publish({ kind: 'event.accepted', tenant, eventId, type, deliveries: item.deliveries })
     for (const at of item.ended) {
-      const { id: deliveryId, endpointId } = deliveries[at] as NewDelivery
-      const end = { status: 'failed', reason: 'endpoint_deleted' } as const
+      const { id: deliveryId, endpointId, ended } = deliveries[at] as NewDelivery
+      const end = { status: 'failed', reason: ended?.reason ?? 'endpoint_deleted' } as const
       notices.publish({ kind: 'delivery.ended', tenant, deliveryId, eventId, endpointId, type, ...end })
     }
   }

@@ -1,6 +1,7 @@
 import type { Attempt } from '../core/attempt.ts'
+import type { Condition } from '../core/condition.ts'
 import type { Event, EventHead, InboundRequestFacts } from '../core/event.ts'
-import type { Condition, DeliveryRecord, EventSummary } from '../store/store.ts'
+import type { DeliveryRecord, EventSummary } from '../store/record-store.ts'
 
 // Things as the API shows them: instants in RFC 3339, and nothing that is not meant for the outside.
 

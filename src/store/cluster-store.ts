@@ -39,5 +39,7 @@ export type Beat = Readonly<{
   members: readonly string[]
   /** Who does what only one should: everything it does is idempotent, so two leaders for a moment do no harm. */
   leader: string
+  /** Raised by every put and every removal of the registry, of whichever kind. While it is the same, nobody has to read again. */
+  registryVersion: number
   isLost: boolean
 }>

@@ -17,9 +17,6 @@ export interface RegistryStore {
    * an endpoint stay until `endPending` has ended them, and its id can never be used again.
    */
   removeEntry(kind: RegistryKind, id: string): Promise<void>
-
-  /** Raised by every put and every removal, of whichever kind. While it is the same, nobody has to read again. */
-  registryVersion(): Promise<number>
 }
 
 /** `version` counts the puts of this entry, from 1. */

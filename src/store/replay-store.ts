@@ -3,7 +3,7 @@ import type { Ordering } from '../core/endpoint.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Replay, ReplayStatus } from '../core/replay.ts'
 import type { Selection } from '../core/selection.ts'
-import type { Page } from './store.ts'
+import type { Page } from './record-store.ts'
 import type { EndedDelivery } from './upkeep-store.ts'
 
 /** The part of the store port for dead letters: what there is, bringing it back, and deleting it. */

@@ -1,5 +1,6 @@
 import { describe } from 'node:test'
 import { appendContract } from './store/append.ts'
+import { bornEndedContract } from './store/born-ended.ts'
 import { catalogueContract } from './store/catalogue.ts'
 import { chainContract } from './store/chains.ts'
 import { claimContract } from './store/claim.ts'
@@ -7,6 +8,7 @@ import { clusterContract } from './store/cluster.ts'
 import { deadLetterCountContract } from './store/dead-letter-counts.ts'
 import { deadLetterContract } from './store/dead-letters.ts'
 import { laneContract } from './store/lanes.ts'
+import { originContract } from './store/origins.ts'
 import { type OpenStore, promises } from './store/promises.ts'
 import { recordContract } from './store/record.ts'
 import { recoveryContract } from './store/recovery.ts'
@@ -21,6 +23,8 @@ export function storeContract(name: string, open: OpenStore): void {
   const promise = promises(open)
   describe(`${name}: members`, () => clusterContract(promise))
   describe(`${name}: append`, () => appendContract(promise))
+  describe(`${name}: origins`, () => originContract(promise))
+  describe(`${name}: born ended`, () => bornEndedContract(promise))
   describe(`${name}: claim and commit`, () => claimContract(promise))
   describe(`${name}: suspects`, () => suspectContract(promise))
   describe(`${name}: lanes`, () => laneContract(promise))

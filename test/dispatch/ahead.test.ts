@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { expired } from '../../src/core/lifecycle.ts'
-import type { Change } from '../../src/store/store.ts'
+import type { Change } from '../../src/store/pipeline-store.ts'
 import type { HubMemory } from '../support/ahead-wire.ts'
 import { anInput, answered, type Bench, numberIn, openBench } from '../support/dispatch-bench.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
 import { leaseMs } from '../../src/dispatch/lease-keeper.ts'
-import type { LeaseRenewal } from '../../src/store/store.ts'
+import type { LeaseRenewal } from '../../src/store/pipeline-store.ts'
 import { anArrival, retryAt } from '../support/builders.ts'
 import { anInput, answered, type Bench, exactWebhook, openBench } from '../support/dispatch-bench.ts'
 

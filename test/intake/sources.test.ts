@@ -79,7 +79,6 @@ describe('the sources', () => {
       putEntry: () => Promise.reject(full),
       removeEntry: () => Promise.reject(full),
       listEntries: <K extends RegistryKind>(kind: K) => store.listEntries(kind),
-      registryVersion: () => store.registryVersion(),
     }
     await new Sources(store).add(aSource('github'))
     const sources = new Sources(failing)

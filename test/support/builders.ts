@@ -9,7 +9,7 @@ import { presets } from '../../src/core/retry-policy.ts'
 import type { Selection } from '../../src/core/selection.ts'
 import type { Source } from '../../src/core/source.ts'
 import { IdSource } from '../../src/intake/ids.ts'
-import type { Arrival, Claim, NewDelivery } from '../../src/store/store.ts'
+import type { Arrival, Claim, NewDelivery } from '../../src/store/pipeline-store.ts'
 import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts'
 
 export const t0 = Date.UTC(2026, 0, 1)
@@ -136,11 +136,15 @@ export function aNewDelivery(endpoint: Endpoint, given: Partial<NewDelivery> = {
 
 export function anArrival(
   endpoint: Endpoint,
-  given: { event?: Partial<Event>; delivery?: Partial<NewDelivery>; idempotency?: Arrival['idempotency'] } = {},
+  given: Partial<Pick<Arrival, 'idempotency' | 'origin'>> & {
+    event?: Partial<Event>
+    delivery?: Partial<NewDelivery>
+  } = {},
 ): Arrival {
   return {
     event: anEvent(given.event),
     idempotency: given.idempotency ?? null,
+    ...(given.origin && { origin: given.origin }),
     deliveries: [aNewDelivery(endpoint, given.delivery)],
   }
 }

@@ -12,6 +12,8 @@ const FUNCTION_LINES_MAX = 60
 const PORTS = [
   'store/store.ts',
   'store/cluster-store.ts',
+  'store/pipeline-store.ts',
+  'store/record-store.ts',
   'store/registry-store.ts',
   'store/registry.ts',
   'store/replay-store.ts',

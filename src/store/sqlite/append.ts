@@ -2,7 +2,10 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
 import { arrivalPosition, waitsBehind } from '../../core/lanes.ts'
 import { statusAtBirth } from '../../core/lifecycle.ts'
+import type { Reason } from '../../core/outcome.ts'
+import { logAttemptSql } from './attempt-rows.ts'
 import type { DeadLetterHours } from './dead-letter-hours.ts'
+import { changedNames } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { eventHead } from './event-rows.ts'
 import { LaneRows } from './lane-rows.ts'
@@ -11,17 +14,16 @@ import {
   arrivalAt,
   type Calls,
   cellsPerDelivery,
+  deliveriesIn,
   deliveriesStart,
-  type ItemRow,
+  type EndedCells,
   newDeliveryAt,
+  type Repeat,
 } from './messages.ts'
-import type { Cell } from './rows.ts'
+import { Origins } from './origins.ts'
+import { type Cell, placesOf, questionMarks } from './rows.ts'
 
 type KnownKey = readonly [fingerprint: string, eventId: string, deliveries: number]
-
-function deliveriesIn(row: ArrivalRow): number {
-  return (row.length - deliveriesStart) / cellsPerDelivery
-}
 
 /** Keeps events and deliveries; runs inside the batch's transaction. */
 export class Append {
@@ -29,7 +31,10 @@ export class Append {
   readonly #hours: DeadLetterHours
   readonly #insertEvent: StatementSync
   readonly #insertDelivery: StatementSync
+  readonly #insertEnded: StatementSync
+  readonly #logAttempt: StatementSync
   readonly #lanes: LaneRows
+  readonly #origins: Origins
   readonly #knownKey: StatementSync
   readonly #insertKey: StatementSync
 
@@ -43,7 +48,12 @@ export class Append {
       INSERT INTO deliveries
         (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, settled_at, reason)
       VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`)
+    this.#insertEnded = db.prepare(`
+      INSERT INTO deliveries (no, id, event_no, endpoint_no, lane, position, received_at, ${changedNames.join(', ')})
+      VALUES (?, ?, ?, ?, ?, ?, ?, ${questionMarks(changedNames)})`)
+    this.#logAttempt = db.prepare(logAttemptSql)
     this.#lanes = new LaneRows(db)
+    this.#origins = new Origins(db)
     this.#knownKey = db.prepare(`
       SELECT fingerprint, event_id, deliveries FROM idempotency_keys
       WHERE scope = ? AND key = ? AND expires_at > ?`)
@@ -58,19 +68,21 @@ export class Append {
 
   run(arrivals: readonly ArrivalRow[], bodies: ArrayBuffer): Calls['append']['answer'] {
     const [only] = arrivals
-    if (only !== undefined && arrivals.length === 1) return this.#keepOne(only, bodies)
+    if (only !== undefined && arrivals.length === 1 && only[arrivalAt.origin_id] === null)
+      return this.#keepOne(only, bodies)
     // All keys are looked up before anything is written, so that a conflict leaves nothing to take back.
     const earlier = new Map<string, ArrivalRow>()
-    const repeats = arrivals.map((arrival) =>
-      arrival[arrivalAt.idempotency_key] === null ? null : this.#repeatOf(arrival, earlier),
+    const repeats = arrivals.map(
+      (arrival) => this.#origins.repeatOf(arrival, earlier) ?? this.#repeatOf(arrival, earlier),
     )
     const conflicts = repeats.flatMap((repeat, index) => (repeat === 'conflict' ? [index] : []))
     if (conflicts.length > 0) return { conflicts }
     return arrivals.map((arrival, index) => {
-      const repeat = repeats[index] as ItemRow | null
-      if (repeat !== null) return repeat
-      if (arrival[arrivalAt.idempotency_key] !== null) this.#keepKey(arrival)
-      return this.#keep(arrival, bodies)
+      const repeat = repeats[index] as Repeat | null
+      if (repeat === null && arrival[arrivalAt.idempotency_key] !== null) this.#keepKey(arrival)
+      const item = repeat ?? this.#keep(arrival, bodies)
+      this.#origins.keep(arrival, repeat)
+      return item
     })
   }
 
@@ -98,7 +110,8 @@ export class Append {
   }
 
   /** What the first event with this key was answered, before this call or `earlier` in it; null: this is the first. */
-  #repeatOf(row: ArrivalRow, earlier: Map<string, ArrivalRow>): ItemRow | 'conflict' | null {
+  #repeatOf(row: ArrivalRow, earlier: Map<string, ArrivalRow>): Repeat | 'conflict' | null {
+    if (row[arrivalAt.idempotency_key] === null) return null
     const cells = [
       row[arrivalAt.idempotency_scope],
       row[arrivalAt.idempotency_key],
@@ -107,7 +120,7 @@ export class Append {
     const known = this.#knownKey.get(...cells) as unknown as KnownKey | undefined
     const fingerprint = row[arrivalAt.fingerprint]
     if (known !== undefined) return known[0] === fingerprint ? [known[1], known[2]] : 'conflict'
-    const name = `${row[arrivalAt.idempotency_scope]}\n${row[arrivalAt.idempotency_key]}`
+    const name = JSON.stringify(['key', row[arrivalAt.idempotency_scope], row[arrivalAt.idempotency_key]])
     const first = earlier.get(name)
     if (first === undefined) earlier.set(name, row)
     else
@@ -137,6 +150,12 @@ export class Append {
     const leaseEndsAt = row[at + newDeliveryAt.lease_ends_at] as number | null
     const no = numberOf('dlv', id)
     const endpoint = this.#endpoints.find(row[at + newDeliveryAt.endpoint_id] as string)
+    const ended = row[at + newDeliveryAt.ended] as string | null
+    if (ended !== null) {
+      const cells = [no, id, eventNo, endpoint.no, lane, arrivalPosition(no ?? 0, null), receivedAt] as Cell[]
+      this.#keepEnded(cells, JSON.parse(ended), endpoint.no)
+      return '2'
+    }
     const tail = lane === null || endpoint.removed ? null : this.#lanes.tailOf(endpoint.no, lane)
     const behind = waitsBehind(tail)
     const position = arrivalPosition(no ?? 0, tail)
@@ -153,6 +172,13 @@ export class Append {
     )
     return status === 'processing' ? '1' : '0'
   }
+
+  #keepEnded(cells: readonly Cell[], { delivery, attempt }: EndedCells, endpointNo: number): void {
+    this.#insertEnded.run(...cells, ...delivery)
+    this.#logAttempt.run(cells[0] as Cell, ...attempt)
+    this.#hours.add(endpointNo, delivery[reasonAt] as Reason, delivery[settledAt] as number)
+  }
 }
 
 const endpointGone = 'endpoint_deleted'
+const { reason: reasonAt, settled_at: settledAt } = placesOf(changedNames)

@@ -1,5 +1,5 @@
 import type { Event } from '../../core/event.ts'
-import { type Claim, type ClaimAnswer, largeBytesMin, type Upcoming } from '../store.ts'
+import { type Claim, type ClaimAnswer, largeBytesMin, type Upcoming } from '../pipeline-store.ts'
 import type { LightEvent } from './event-rows.ts'
 
 /** Work as it comes from the other threads. */

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
 import { claimed, dueAfterInterruption, interruptionsAfter } from '../../core/lifecycle.ts'
-import type { Backlog, ClaimRequest, LeaseRenewal, PullBackRequest } from '../store.ts'
+import type { Backlog, ClaimRequest, LeaseRenewal, PullBackRequest } from '../pipeline-store.ts'
 import type { LightClaim, LightClaimAnswer } from './bodies.ts'
 import { deliveryAt, deliveryCells, deliveryColumns, toFacts } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'

@@ -12,7 +12,7 @@ import {
 } from '../../core/lanes.ts'
 import { ended } from '../../core/lifecycle.ts'
 import type { Reason } from '../../core/outcome.ts'
-import type { EndPendingRequest } from '../store.ts'
+import type { EndPendingRequest } from '../pipeline-store.ts'
 import type { EndedDelivery } from '../upkeep-store.ts'
 import { logAttemptSql } from './attempt-rows.ts'
 import { type ClaimWork, claimAt, claimColumns } from './claim.ts'

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Condition } from '../../core/condition.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { PosthornError } from '../../core/errors.ts'
-import type { Condition } from '../store.ts'
 
 export type EndpointKey = Readonly<{ no: number; removed: boolean }>
 

@@ -1,5 +1,5 @@
 import type { Event, EventHead } from '../../core/event.ts'
-import { largeBytesMin } from '../store.ts'
+import { largeBytesMin } from '../pipeline-store.ts'
 import { type Cell, type CellsOf, fromHeaders, placesOf, toHeaders } from './rows.ts'
 
 /** The columns of an event, without its body. A new one has its line here, in `toEventHead` and in `eventCellsOf`. */

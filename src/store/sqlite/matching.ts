@@ -1,6 +1,6 @@
 import type { DeliveryFilter, DeliveryStatus } from '../../core/delivery.ts'
 import { numberAfter, numberOf } from '../../core/id.ts'
-import type { EventQuery } from '../store.ts'
+import type { EventQuery } from '../record-store.ts'
 import type { Cell } from './rows.ts'
 import type { Statements } from './statements.ts'
 

@@ -1,8 +1,9 @@
-import { keepsInterruptions } from '../../core/lifecycle.ts'
+import type { Condition } from '../../core/condition.ts'
+import { newborn } from '../../core/delivery.ts'
+import type { Event } from '../../core/event.ts'
+import { type BornEnded, bornEnded, keepsInterruptions } from '../../core/lifecycle.ts'
 import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
-import type { RegistryEntry } from '../registry-store.ts'
-import type { CancelledDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   Appended,
   AppendedItem,
@@ -12,11 +13,13 @@ import type {
   ChangeResult,
   Claim,
   ClaimRequest,
-  Condition,
   EndPendingRequest,
   LeaseRenewal,
+  NewDelivery,
   PullBackRequest,
-} from '../store.ts'
+} from '../pipeline-store.ts'
+import type { RegistryEntry } from '../registry-store.ts'
+import type { CancelledDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type { EndedDelivery, Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
 import { attemptCellsOf } from './attempt-rows.ts'
 import type { LightClaim, LightClaimAnswer } from './bodies.ts'
@@ -84,7 +87,7 @@ export type CallAnswer = Readonly<{ value: unknown }> | Readonly<{ failure: Fail
 
 // ── append ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The event's cells, where its body is in the batch's buffer, its idempotency, then the cells of each delivery. */
+/** The event's cells, where its body is in the batch's buffer, its idempotency and origin, then the cells of each delivery. */
 export type ArrivalRow = readonly Cell[]
 const arrivalNames = [
   ...eventHead,
@@ -94,8 +97,10 @@ const arrivalNames = [
   'idempotency_key',
   'fingerprint',
   'expires_at',
+  'origin_scope',
+  'origin_id',
 ] as const
-const newDeliveryNames = ['id', 'endpoint_id', 'lane', 'lease_ends_at', 'due_at'] as const
+const newDeliveryNames = ['id', 'endpoint_id', 'lane', 'lease_ends_at', 'due_at', 'ended'] as const
 
 export const arrivalAt = placesOf(arrivalNames)
 /** Where the first delivery begins. */
@@ -103,9 +108,14 @@ export const deliveriesStart = arrivalNames.length
 export const newDeliveryAt = placesOf(newDeliveryNames)
 export const cellsPerDelivery = newDeliveryNames.length
 /** '102' : three deliveries, the first was claimed, the last ended at once. A duplicate is the first event's id and its deliveries. */
-export type ItemRow = string | readonly [eventId: string, deliveries: number]
+export type ItemRow = string | Repeat
+export type Repeat = readonly [eventId: string, deliveries: number]
 
-export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOffset: number): ArrivalRow {
+export function deliveriesIn(row: ArrivalRow): number {
+  return (row.length - deliveriesStart) / cellsPerDelivery
+}
+
+export function packArrival({ event, idempotency, origin, deliveries }: Arrival, bodyOffset: number): ArrivalRow {
   const row: Cell[] = [
     ...eventCellsOf(event),
     event.body.length,
@@ -114,10 +124,27 @@ export function packArrival({ event, idempotency, deliveries }: Arrival, bodyOff
     idempotency?.key ?? null,
     idempotency?.fingerprint ?? null,
     idempotency?.expiresAt ?? null,
+    origin?.scope ?? null,
+    origin?.id ?? null,
   ]
-  for (const { id, endpointId, lane, leaseEndsAt, dueAt } of deliveries)
-    row.push(id, endpointId, lane, leaseEndsAt, dueAt)
+  for (const delivery of deliveries) {
+    const { id, endpointId, lane, leaseEndsAt, dueAt, ended } = delivery
+    row.push(id, endpointId, lane, leaseEndsAt, dueAt, ended === undefined ? null : packEnded(delivery, event, ended))
+  }
   return row
+}
+
+/** A delivery that was born ended is rare: its cells travel as text. */
+export type EndedCells = Readonly<{ delivery: readonly Cell[]; attempt: readonly Cell[] }>
+
+function packEnded(
+  { id, endpointId, lane }: NewDelivery,
+  { id: eventId, receivedAt }: Event,
+  ended: BornEnded,
+): string {
+  const failed = bornEnded(newborn({ id, eventId, endpointId, lane, receivedAt }), ended)
+  const cells: EndedCells = { delivery: changedCellsOf(failed), attempt: attemptCellsOf(ended.attempt) }
+  return JSON.stringify(cells)
 }
 
 export function unpackAppended(answer: Calls['append']['answer'], arrivals: readonly Arrival[]): Appended {

@@ -8,13 +8,19 @@ const id = 'single'
  */
 export class SingleMember implements ClusterStore {
   readonly #openedAt = Date.now() - performance.now()
+  readonly #registryVersion: () => Promise<number>
+
+  constructor(registryVersion: () => Promise<number>) {
+    this.#registryVersion = registryVersion
+  }
 
   async join(): Promise<Joined> {
     return { id, now: this.#now(), lease: null }
   }
 
   async beat(): Promise<Beat> {
-    return { now: this.#now(), members: [id], leader: id, isLost: false }
+    const registryVersion = await this.#registryVersion()
+    return { now: this.#now(), members: [id], leader: id, registryVersion, isLost: false }
   }
 
   async leave(): Promise<void> {}

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import type { Attempt } from '../../core/attempt.ts'
+import type { Condition } from '../../core/condition.ts'
 import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
 import type { Event } from '../../core/event.ts'
 import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
@@ -7,8 +8,6 @@ import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Selection } from '../../core/selection.ts'
 import type { Beat, Joined } from '../cluster-store.ts'
 import type { OpenedStore } from '../database.ts'
-import type { RegistryEntry } from '../registry-store.ts'
-import type { CancelledDelivery, DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type {
   AheadRequest,
   Appended,
@@ -18,21 +17,15 @@ import type {
   ChangeResult,
   ClaimAnswer,
   ClaimRequest,
-  Condition,
-  DeliveryQuery,
-  DeliveryRecord,
   EndPendingRequest,
-  EventQuery,
-  EventSummary,
-  IdQuery,
   LeaseRenewal,
-  Page,
   PullBackRequest,
-  Store,
-  StoreHealth,
   Upcoming,
-  WrittenBatch,
-} from '../store.ts'
+} from '../pipeline-store.ts'
+import type { DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, IdQuery, Page } from '../record-store.ts'
+import type { RegistryEntry } from '../registry-store.ts'
+import type { CancelledDelivery, DeadLetterGroup, ReplayQuery, ReplayStep, ReplayStepped } from '../replay-store.ts'
+import type { Store, StoreHealth, WrittenBatch } from '../store.ts'
 import type {
   DeadLetterCount,
   EndedDelivery,
@@ -85,7 +78,7 @@ class SqliteStore implements Store {
   /** For what may look at everything: a page or a single read never waits behind it. */
   readonly #longReader: ReadThread<LongReads>
   readonly #bodies: Bodies
-  readonly #member = new SingleMember()
+  readonly #member = new SingleMember(() => this.#writer.call('registryVersion', null))
   #closing: Promise<void> | null = null
 
   constructor(file: string, writer: WriteThread) {
@@ -209,11 +202,6 @@ class SqliteStore implements Store {
   async removeEntry(kind: RegistryKind, id: string): Promise<void> {
     await this.#writer.call('removeEntry', { kind, id })
   }
-
-  registryVersion(): Promise<number> {
-    return this.#writer.call('registryVersion', null)
-  }
-
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────────────
 
   countDeliveries(filter: DeliveryFilter, max: number): Promise<number> {

@@ -35,6 +35,7 @@ export class Upkeep {
   readonly #deleteAttempts: StatementSync
   readonly #deleteDelivery: StatementSync
   readonly #deleteEvent: StatementSync
+  readonly #deleteOrigins: StatementSync
   readonly #keysAfter: StatementSync
   readonly #deleteKey: StatementSync
 
@@ -54,6 +55,7 @@ export class Upkeep {
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
     this.#deleteDelivery = db.prepare('DELETE FROM deliveries WHERE no = ?')
     this.#deleteEvent = db.prepare('DELETE FROM events WHERE no = ?')
+    this.#deleteOrigins = db.prepare('DELETE FROM origins WHERE event_no = ?')
     // A walk over all of them: an index for this would cost every event that has a key.
     this.#keysAfter = db.prepare(`
       SELECT scope, key, expires_at FROM idempotency_keys WHERE (scope, key) > (?, ?) ORDER BY scope, key LIMIT ?`)
@@ -105,6 +107,7 @@ export class Upkeep {
       deliveries += gone
       if (left > 0 || (gone === 0 && eventKeptUntil(receivedAt, retention) > now)) continue
       this.#deleteEvent.run(event.no)
+      this.#deleteOrigins.run(event.no)
       deleted += 1
     }
     return { deleted, deliveries, after: cursorAfter(events, limit), youngestAt }

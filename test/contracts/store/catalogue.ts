@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { closedBreaker } from '../../../src/core/circuit-breaker.ts'
-import type { Claim } from '../../../src/store/store.ts'
+import type { Claim } from '../../../src/store/pipeline-store.ts'
 import { anArrival, retryAt, t0 } from '../../support/builders.ts'
 import { itemsOf } from '../../support/registry.ts'
 import { claimDue, lease, type Promised, withEndpoint } from './promises.ts'

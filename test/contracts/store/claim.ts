@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Attempt } from '../../../src/core/attempt.ts'
-import { type Claim, largeBytesMin } from '../../../src/store/store.ts'
+import { type Claim, largeBytesMin } from '../../../src/store/pipeline-store.ts'
 import { anArrival, anId, delivered, retryAt, t0 } from '../../support/builders.ts'
 import { claimDue, lease, only, type Promised, withEndpoint } from './promises.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { type DeliveryFilter, type DeliveryStatus, deadStatuses, type GroupBy } from '../../../src/core/delivery.ts'
 import type { Reason } from '../../../src/core/outcome.ts'
-import type { Claim } from '../../../src/store/store.ts'
+import type { Claim } from '../../../src/store/pipeline-store.ts'
 import { anArrival, t0 } from '../../support/builders.ts'
 import { claimDue, endAll, ended, only, type Promised, statusOf, withEndpoint } from './promises.ts'
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { DeliveryStatus, Failed, Settled } from '../../../src/core/delivery.ts'
 import type { Endpoint, HttpEndpoint } from '../../../src/core/endpoint.ts'
-import type { Change, Claim, ClaimAnswer, ClaimRequest, Store } from '../../../src/store/store.ts'
+import type { Change, Claim, ClaimAnswer, ClaimRequest } from '../../../src/store/pipeline-store.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { anEndpoint, t0 } from '../../support/builders.ts'
 
 /** A store to test, and how to open what it keeps once more, as a new owner would after a crash or a stop. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
 import { released } from '../../../src/core/lifecycle.ts'
-import type { ClaimRequest, Store } from '../../../src/store/store.ts'
+import type { ClaimRequest } from '../../../src/store/pipeline-store.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { anArrival, delivered, retryAt, t0 } from '../../support/builders.ts'
 import { claimDue, lease, only, type Promised, type StoreUnderTest, withEndpoint } from './promises.ts'
 
