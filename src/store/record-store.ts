@@ -17,6 +17,8 @@ export interface RecordStore {
   listAttempts(deliveryId: string): Promise<readonly Attempt[]>
   /** Newest first. */
   listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>>
+  /** How many deliveries match; stops counting at `max`. */
+  countDeliveries(filter: DeliveryFilter, max: number): Promise<number>
 }
 
 /** With a `next` there may be more, however few items there are: a page looks at a bounded number of rows. */

@@ -8,9 +8,6 @@ import type { EndedDelivery } from './upkeep-store.ts'
 
 /** The part of the store port for dead letters: what there is, bringing it back, and deleting it. */
 export interface ReplayStore {
-  /** How many deliveries match; stops counting at `max`. */
-  countDeliveries(filter: DeliveryFilter, max: number): Promise<number>
-
   /** Dead letters that match, by what they have in common, largest group first, at most `limit`. */
   groupDeadLetters(filter: DeliveryFilter, by: GroupBy, limit: number): Promise<readonly DeadLetterGroup[]>
 

@@ -5,6 +5,7 @@ import {
   type AttemptContext,
   afterAttempt,
   ageLimit,
+  bornEnded,
   ended,
   expired,
   givenUp,
@@ -246,4 +247,30 @@ test('what would have waited for an endpoint that went ends as failed, and keeps
   const { dueAt: _due, ...rest } = pending
   const end = givenUp(pending, 'endpoint_deleted', now)
   assert.deepEqual(end, { ...rest, status: 'failed', reason: 'endpoint_deleted', settledAt: now, retryAfter: null })
+})
+
+test('a delivery whose tries were made elsewhere is born failed, with the facts of its last try', () => {
+  const attempt = {
+    number: 4,
+    startedAt: now - 20,
+    tookMs: 15,
+    outcome: 'retryable',
+    statusCode: null,
+    error: 'TypeError: no total',
+    responseHeaders: null,
+    responseBody: null,
+    errorClass: 'TypeError',
+    dependency: null,
+    stack: null,
+  } as const
+  assert.deepEqual(bornEnded(newborn(processing), { reason: 'exhausted', at: now, attempt }), {
+    ...newborn(processing),
+    attempts: 4,
+    triesInBudget: 4,
+    lastError: 'TypeError: no total',
+    lastAttemptAt: now - 20,
+    status: 'failed',
+    reason: 'exhausted',
+    settledAt: now,
+  })
 })
