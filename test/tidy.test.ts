@@ -69,7 +69,8 @@ const SEEDS: readonly Seed[] = [
     [{ 'src/core/a.ts': 'const load = async () => 1' }, 'asynchronous'],
   ]),
   ...seeds('files and functions are short', [
-    [{ 'src/a.ts': lines(400), 'test/a.test.ts': lines(400) }],
+    [{ 'src/a.ts': lines(400), 'src/b.ts': lines(9), 'src/c.ts': lines(100), 'test/a.test.ts': lines(400) }],
+    [{ 'src/a.ts': lines(101), 'src/b.ts': lines(9), 'src/c.ts': lines(101) }, 'the median is at most 100'],
     [{ 'src/a.ts': lines(401) }, '401 lines; a file'],
     [{ 'test/a.test.ts': lines(401) }, '401 lines; a file'],
     [{ 'src/a.ts': `function long(): void {\n${lines(58)}}\n` }],

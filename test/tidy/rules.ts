@@ -7,6 +7,8 @@ export type Rule = (files: readonly SourceFile[]) => readonly Finding[]
 
 const FILE_LINES_MAX = 400
 const FUNCTION_LINES_MAX = 60
+/** A few files may be long; most are not. */
+const FILE_LINES_MEDIAN_MAX = 100
 
 /** The files that stand between those who decide and those who act: anyone above an adapter may know these. */
 const PORTS = [
@@ -138,14 +140,25 @@ export const corePurity: Rule = (files) =>
       return IMPURE.flatMap(([pattern, why]) => matches(file, code, pattern, (found) => `core ${why}: ${found}`))
     })
 
-export const sizes: Rule = (files) =>
-  files.filter(isCode).flatMap(({ path, text }) => {
-    const isTest = path.startsWith('test/') || path.startsWith('bench/')
-    const lines = text.replace(/\n$/, '').split('\n').length
-    const tooLong =
-      lines > FILE_LINES_MAX ? [{ path, why: `${lines} lines; a file has at most ${FILE_LINES_MAX}` }] : []
-    return isTest ? tooLong : [...tooLong, ...longFunctions(path, text)]
-  })
+export const sizes: Rule = (files) => [...typicalSize(files), ...files.filter(isCode).flatMap(sizeOf)]
+
+function sizeOf({ path, text }: SourceFile): readonly Finding[] {
+  const isTest = path.startsWith('test/') || path.startsWith('bench/')
+  const lines = linesOf(text)
+  const tooLong = lines > FILE_LINES_MAX ? [{ path, why: `${lines} lines; a file has at most ${FILE_LINES_MAX}` }] : []
+  return isTest ? tooLong : [...tooLong, ...longFunctions(path, text)]
+}
+
+function typicalSize(files: readonly SourceFile[]): readonly Finding[] {
+  const lengths = files.filter(isSource).map(({ text }) => linesOf(text))
+  const median = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 2)] ?? 0
+  const why = `half of the files have ${median} lines or more; the median is at most ${FILE_LINES_MEDIAN_MAX}`
+  return median > FILE_LINES_MEDIAN_MAX ? [{ path: 'src', why }] : []
+}
+
+function linesOf(text: string): number {
+  return text.replace(/\n$/, '').split('\n').length
+}
 
 function longFunctions(path: string, text: string): readonly Finding[] {
   return functionsOf(text).flatMap(({ firstLine, lastLine, header }) => {
