@@ -28,15 +28,20 @@ export type LinkParts = Readonly<{
   compression: Compression
   /** The oldest version of the protocol that is spoken here. */
   versionMin: number
-  /** The hub has said who it is: from now on it can have deliveries. */
-  onUp: (link: Link) => void
-  /** Whether it takes deliveries may have changed. */
-  onServing: (link: Link) => void
-  /** It is over; nothing comes from it any more. */
-  onDown: (link: Link, ending: LinkEnding, why: string) => void
-  /** There is more room for what is sent ahead. */
-  onRoom: (endpointId: string) => void
+  owner: LinkOwner
 }>
+
+/** Who keeps the links, and hears of each what concerns the others. */
+export interface LinkOwner {
+  /** The hub has said who it is: from now on it can have deliveries. */
+  noteUp(link: Link): void
+  /** Whether it takes deliveries may have changed. */
+  noteServing(link: Link): void
+  /** It is over; nothing comes from it any more. */
+  noteDown(link: Link, ending: LinkEnding, why: string): void
+  /** There is more room for what is sent ahead. */
+  noteRoom(endpointId: string): void
+}
 
 /** Why the edge ends a link: told to the hub in words, then closed with the code. */
 export type Ending = Readonly<{ code: number; name: string; ending: LinkEnding; message: string }>
@@ -224,7 +229,7 @@ export class Link {
         break
       case 'drain':
         this.#work?.stop()
-        this.#parts.onServing(this)
+        this.#parts.owner.noteServing(this)
         break
       case 'error':
         this.#parts.log.complaint(this.relay, 'relay.error', { code: message.code, error: message.message })
@@ -256,9 +261,9 @@ export class Link {
       wire: { ws: this.#ws, socket: this.#socket, send: (message) => this.#send(message) },
       compression: this.#parts.compression,
       waits: timings,
-      onRoom: this.#parts.onRoom,
+      onRoom: (endpointId) => this.#parts.owner.noteRoom(endpointId),
     })
-    this.#parts.onUp(this)
+    this.#parts.owner.noteUp(this)
   }
 
   #takeAck(ack: Ack): void {
@@ -286,7 +291,7 @@ export class Link {
       this.#parts.log.change(this.relay, 'relay.disconnected', { why, outstanding, strange: this.#strange })
     }
     this.#work = null
-    this.#parts.onDown(this, ending, why)
+    this.#parts.owner.noteDown(this, ending, why)
     work?.lose(why)
   }
 }

@@ -72,11 +72,13 @@ export class RelayTransport implements AheadTransport, RelayGate {
       timings: this.#timings,
       compression: new Compression(),
       versionMin: parts.versionMin ?? 1,
-      onUp: (link) => this.#onUp(link),
-      onServing: (link) => this.#tellServing(link.relay),
-      onDown: (link, ending, why) => this.#onDown(link, ending, why),
-      onRoom: (endpointId) => {
-        for (const listener of this.#roomListeners) listener(endpointId)
+      owner: {
+        noteUp: (link) => this.#noteUp(link),
+        noteServing: (link) => this.#tellServing(link.relay),
+        noteDown: (link, ending, why) => this.#noteDown(link, ending, why),
+        noteRoom: (endpointId) => {
+          for (const listener of this.#roomListeners) listener(endpointId)
+        },
       },
     }
     this.#server = openServer(this.#timings)
@@ -108,7 +110,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
     this.#up.get(relayId)?.end(endings.revoked)
   }
 
-  #onUp(link: Link): void {
+  #noteUp(link: Link): void {
     const { relay } = link
     this.#early.delete(relay.id)
     const older = this.#up.get(relay.id)
@@ -123,7 +125,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
     this.#tellServing(relay)
   }
 
-  #onDown(link: Link, ending: LinkEnding, why: string): void {
+  #noteDown(link: Link, ending: LinkEnding, why: string): void {
     const { relay } = link
     if (this.#early.get(relay.id) === link) this.#early.delete(relay.id)
     if (this.#up.get(relay.id) !== link) return
