@@ -52,7 +52,7 @@ export async function openScene(
   })
   const server = createServer()
   server.on('upgrade', (request, socket, head) => {
-    const relay = relays[Number(request.url?.slice(1))]
+    const relay = relays[Number.parseInt(request.url?.slice(1) ?? '', 10)]
     if (relay !== undefined) transport.admit(relay, { request, socket, head })
   })
   server.listen(0, '127.0.0.1')
