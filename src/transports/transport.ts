@@ -52,10 +52,16 @@ export interface Transport {
   readonly kind: EndpointKind
 
   /**
-   * Sends one parcel. Resolves within `parcel.endpoint.timeoutMs` of the call, whatever the other side does (within twice
-   * that for a handler in an ordered lane, which waits for a late run so that order is kept; a while later for a relay,
-   * whose hub has the time-out for itself), and never rejects: what went wrong is in the report. Aborting `signal` ends
-   * the try at once: as `interrupted`, or as answered when the status had arrived.
+   * Sends one parcel, once. Never rejects: what went wrong is in the report.
+   *
+   * The other side has `parcel.endpoint.timeoutMs` to answer. Then the try resolves as a failure. Two transports take
+   * longer: a handler in an ordered lane waits up to the same time again for the late run, so that order is kept, and a
+   * relay waits a while for its hub, which has the timeout for itself.
+   *
+   * Aborting `signal` ends the try at once and leaves other tries alone. The report is `interrupted`, unless the outcome
+   * is known: the status has arrived, or the handler is past its deadline.
+   *
+   * Sends nothing and reports `interrupted` if `signal` is already aborted, if nobody is there, and after `close`.
    */
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report>
 
@@ -65,9 +71,12 @@ export interface Transport {
    */
   serves(endpoint: Endpoint): boolean
 
-  /** Calls back when the answer of `serves` may have changed for this endpoint. */
+  /**
+   * Calls back when the answer of `serves` may have changed for this endpoint. A listener that wants to hear of the next
+   * change asks `serves` again.
+   */
   onServing(listener: (endpointId: string) => void): void
 
-  /** Waits for the tries under way, then lets go of everything. May be called twice and never throws. */
+  /** Begins no more tries, waits for those under way, then lets go of everything. May be called twice and never throws. */
   close(): Promise<void>
 }

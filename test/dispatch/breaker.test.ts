@@ -28,7 +28,7 @@ describe('the breaker', () => {
 
   test('sends one probe after the cool-down, then ramps up by one per success', async (t) => {
     const bench = await openBench(t, { script: () => 'hold' })
-    const endpoint = await opened(bench, { breaker: park, concurrency: 10 })
+    const endpoint = await opened(bench, { breaker: park, concurrency: 10, timeoutMs: 30_000 })
     await send(bench, 40)
     await bench.pass(60_000, 1_000)
     assert.equal(bench.wire.open.size, 1, 'one probe')

@@ -8,7 +8,7 @@ const lease = { leaseMs: 10_000, beatEveryMs: 2_000 }
 describe('a process that shares its store', () => {
   test('goes on for as long as its beats are answered', async (t) => {
     const bench = await openBench(t, { lease, script: () => 'hold' })
-    await bench.add()
+    await bench.add({ timeoutMs: 120_000 })
     await bench.send()
     await bench.pass(60_000, 1_000)
     assert.equal(bench.wire.tries.length, 1)

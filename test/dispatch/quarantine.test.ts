@@ -95,7 +95,7 @@ describe('what was in memory at two crashes', () => {
     } as const
     const oursThenHangs: Script = (_, tries) => (tries === 1 ? ours : 'hold')
     let bench = await openBench(t, { code: () => 'hold' })
-    await bench.addHandler()
+    await bench.addHandler({ timeoutMs: 600_000 })
     await bench.send()
     await bench.quiet()
     for (let crash = 1; crash <= 4; crash += 1) {

@@ -1,5 +1,6 @@
 import type { Endpoint, EndpointKind } from '../../src/core/endpoint.ts'
 import type { Report } from '../../src/core/outcome.ts'
+import { reportOf } from '../../src/transports/handler/run-report.ts'
 import type { Parcel, Transport } from '../../src/transports/transport.ts'
 
 /** What the other end does with a try: answers at once, later, or when the test says so. */
@@ -12,6 +13,7 @@ export const answered = (statusCode: number, headers: Record<string, string> = {
   body: '',
 })
 export const unreachable = (code: string): Report => ({ kind: 'unreachable', code, message: code })
+export const interrupted: Report = { kind: 'interrupted', message: 'interrupted' }
 
 /** One try that reached the other end. */
 export type Try = Readonly<{ parcel: Parcel; at: number; signal: AbortSignal; answer(report: Report): void }>
@@ -35,9 +37,13 @@ export class ScriptedWire implements Transport {
 
   /** Endpoints whose other end is not there. */
   readonly absent = new Set<string>()
+  /** Who asked since it was told. Nobody else is told. */
+  readonly #askers = new Set<string>()
   readonly #listeners: ((endpointId: string) => void)[] = []
+  #closed: PromiseWithResolvers<void> | null = null
 
   serves({ id }: Endpoint): boolean {
+    this.#askers.add(id)
     return !this.absent.has(id)
   }
 
@@ -47,29 +53,41 @@ export class ScriptedWire implements Transport {
 
   leave({ id }: Endpoint): void {
     this.absent.add(id)
-    for (const listener of this.#listeners) listener(id)
+    this.#tell(id)
   }
 
   come({ id }: Endpoint): void {
     this.absent.delete(id)
-    for (const listener of this.#listeners) listener(id)
+    this.#tell(id)
+  }
+
+  #tell(endpointId: string): void {
+    if (!this.#askers.delete(endpointId)) return
+    for (const listener of this.#listeners) listener(endpointId)
   }
 
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
+    const { id, timeoutMs } = parcel.endpoint
+    if (signal.aborted || this.#closed !== null || this.absent.has(id)) return Promise.resolve(interrupted)
     return new Promise<Report>((resolve) => {
+      const deadline = setTimeout(() => one.answer(late(this.kind, timeoutMs)), timeoutMs)
+      const onAbort = (): void => one.answer(interrupted)
       const one: Try = {
         parcel,
         at: this.#steady(),
         signal,
         answer: (report) => {
-          this.open.delete(one)
+          if (!this.open.delete(one)) return
+          clearTimeout(deadline)
+          signal.removeEventListener('abort', onAbort)
           resolve(report)
+          if (this.open.size === 0) this.#closed?.resolve()
         },
       }
       this.tries.push(one)
       this.open.add(one)
-      this.#measure(parcel.endpoint.id)
-      signal.addEventListener('abort', () => one.answer({ kind: 'interrupted', message: 'interrupted' }))
+      this.#measure(id)
+      signal.addEventListener('abort', onAbort)
       const answer = this.script(parcel, this.tries.length)
       if (answer !== 'hold') Promise.resolve(answer).then(one.answer)
     })
@@ -94,7 +112,11 @@ export class ScriptedWire implements Transport {
     return null
   }
 
-  async close(): Promise<void> {}
+  close(): Promise<void> {
+    this.#closed ??= Promise.withResolvers<void>()
+    if (this.open.size === 0) this.#closed.resolve()
+    return this.#closed.promise
+  }
 
   #measure(endpointId: string): void {
     let open = 0
@@ -102,4 +124,9 @@ export class ScriptedWire implements Transport {
     this.openMax = Math.max(this.openMax, this.open.size)
     this.openMaxOf.set(endpointId, Math.max(this.openMaxOf.get(endpointId) ?? 0, open))
   }
+}
+
+function late(kind: EndpointKind, timeoutMs: number): Report {
+  if (kind !== 'handler') return unreachable('DEADLINE')
+  return reportOf({ kind: 'overran', settled: Promise.resolve() }, timeoutMs)
 }

@@ -11,6 +11,8 @@ import { Watchdog } from '../../src/engines/watchdog.ts'
 import { envelope } from '../../src/intake/envelope.ts'
 import type { Logger } from '../../src/log.ts'
 import { HandlerTransport } from '../../src/transports/handler/handler-transport.ts'
+import { type AbsenceScene, absenceContract, transportContract } from '../contracts/transport.ts'
+import { Arrivals, type Ending } from '../support/arrivals.ts'
 import { aHandler, anEvent, t0 } from '../support/builders.ts'
 
 const never = new AbortController().signal
@@ -29,6 +31,33 @@ function scene(t: TestContext, handler: Handler, given: Partial<HandlerEndpoint>
       signal,
     )
   return { transport, endpoint, code, deliver, engine }
+}
+
+transportContract('handler', openContractScene)
+absenceContract('handler', openContractScene)
+
+async function openContractScene(t: TestContext): Promise<AbsenceScene> {
+  const arrivals = new Arrivals()
+  const handler: Handler = async ({ body }, { deliveryId, attempt }) => {
+    const { promise, resolve } = Promise.withResolvers<Ending>()
+    arrivals.add({ deliveryId, attempt, body: Buffer.from(body).toString(), answer: resolve })
+    const ending = await promise
+    if (ending === 'fail') throw new Error('no')
+    if (ending === 'break') throw undefined
+  }
+  const { transport, code } = scene(t, handler)
+  return {
+    transport,
+    anEndpoint(given) {
+      const endpoint = aHandler(given)
+      transport.register(endpoint.id, code)
+      return endpoint
+    },
+    next: () => arrivals.next(),
+    graceMs: 0,
+    leave: async ({ id }) => transport.unregister(id, code),
+    come: async ({ id }) => transport.register(id, code),
+  }
 }
 
 /** What a handler is given for this event. */
@@ -126,12 +155,6 @@ describe('the handler transport', () => {
     assert.deepEqual(await verdictOf(fatal('x')), ['permanent', null, true])
     assert.deepEqual(await verdictOf(retryAfter('30s')), ['retryable', 30_000, true])
     assert.deepEqual(await verdictOf(undefined), ['retryable', null, false])
-  })
-
-  test('makes no try where nobody is registered', async (t) => {
-    const { transport, endpoint, code, deliver } = scene(t, () => assert.fail())
-    transport.unregister(endpoint.id, code)
-    assert.equal((await deliver()).kind, 'interrupted')
   })
 
   test('lets what runs finish with the code that it began with', async (t) => {

@@ -5,9 +5,12 @@ import { Webhook } from 'standardwebhooks'
 import { type HttpTransportSettings, openHttpTransport } from '../../src/transports/http/http-transport.ts'
 import type { Resolve } from '../../src/transports/http/system-dns.ts'
 import type { Transport } from '../../src/transports/transport.ts'
+import { transportContract } from '../contracts/transport.ts'
+import { Arrivals, type Ending } from '../support/arrivals.ts'
+import { anEndpoint } from '../support/builders.ts'
 import { makeCertificate } from '../support/certificates.ts'
 import { afterHeaders, hostilities, openHostileEndpoint } from '../support/hostile-endpoint.ts'
-import { openScriptedEndpoint, parcelFor, testSecret } from '../support/scripted-endpoint.ts'
+import { type Answer, openScriptedEndpoint, parcelFor, testSecret } from '../support/scripted-endpoint.ts'
 
 const never = new AbortController().signal
 /** A transport that closes itself at the end of its test. */
@@ -15,6 +18,33 @@ function open(more: Partial<HttpTransportSettings> = {}): Transport & AsyncDispo
   const transport = openHttpTransport({ userAgent: 'Posthorn/1.2.3', allowPrivate: ['127.0.0.0/8', '::1'], ...more })
   return Object.assign(transport, { [Symbol.asyncDispose]: () => transport.close() })
 }
+
+const answers: Readonly<Record<Ending, Answer>> = { ok: {}, fail: { status: 503 }, break: 'drop' }
+
+transportContract('http', async (t) => {
+  const arrivals = new Arrivals()
+  const server = await openScriptedEndpoint(({ headers, body }) => {
+    const { promise, resolve } = Promise.withResolvers<Answer>()
+    arrivals.add({
+      deliveryId: String(headers['posthorn-delivery']),
+      attempt: Number(headers['posthorn-attempt']),
+      body: body.toString(),
+      answer: (ending) => resolve(answers[ending]),
+    })
+    return promise
+  })
+  const transport = open()
+  t.after(async () => {
+    await server.close()
+    await transport.close()
+  })
+  return {
+    transport,
+    anEndpoint: (given) => anEndpoint({ url: server.url, ...given }),
+    next: () => arrivals.next(),
+    graceMs: 0,
+  }
+})
 
 test('posts the event with every header that the API promises', async () => {
   await using endpoint = await openScriptedEndpoint([{ status: 201, headers: { 'X-Seen': 'yes' }, body: 'thanks' }])
@@ -205,24 +235,6 @@ test('an answer counts although the signal aborts inside its body', async () => 
   afterHeaders(() => control.abort())
   const report = await transport.deliver(parcelFor(hostile.url), control.signal)
   assert.ok(report.kind === 'answered' && report.statusCode === 200)
-})
-
-test('close waits for the tries under way, may be called twice, and what comes later is interrupted', async () => {
-  await using endpoint = await openScriptedEndpoint()
-  const release = Promise.withResolvers<void>()
-  endpoint.answer(async () => {
-    await release.promise
-    return {}
-  })
-  const transport = open()
-  const running = transport.deliver(parcelFor(endpoint.url), never)
-  await endpoint.next()
-  const closed = Promise.all([transport.close(), transport.close()])
-  assert.equal((await transport.deliver(parcelFor(endpoint.url), never)).kind, 'interrupted')
-  release.resolve()
-  assert.equal((await running).kind, 'answered')
-  await closed
-  await transport.close()
 })
 
 test('a name server that never answers holds up neither its own try nor the others', async () => {

@@ -62,15 +62,6 @@ describe('a delivery to a hub', () => {
     assert.deepEqual(hub.heard[1], { kind: 'endpoint', endpoint: id, route, timeoutMs, classify, headers, secrets })
   })
 
-  test('is answered whatever the order of the answers', async (t) => {
-    const { hub, deliver } = await connected(t)
-    const reports = ['a', 'b', 'c'].map((deliveryId) => deliver({ deliveryId }))
-    const frames = [await hub.next('deliver'), await hub.next('deliver'), await hub.next('deliver')]
-    for (const frame of frames.toReversed()) hub.ack(frame, { ...ok, body: frame.head.delivery })
-    const bodies = (await Promise.all(reports)).map((report) => report.kind === 'answered' && report.body)
-    assert.deepEqual(bodies, ['a', 'b', 'c'])
-  })
-
   test('is answered by the first answer alone; others, and those for nothing that was sent, are ignored', async (t) => {
     const { hub, deliver, transport, relays, logged } = await connected(t)
     const first = deliver({ deliveryId: 'dlv_1' })

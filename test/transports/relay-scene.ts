@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { TestContext } from 'node:test'
 import type { RelayEndpoint } from '../../src/core/endpoint.ts'
 import { laneOf } from '../../src/core/lanes.ts'
@@ -51,8 +52,15 @@ export async function openScene(
     ...given,
   })
   const server = createServer()
+  const sockets = new Set<Duplex>()
+  let isShut = false
   server.on('upgrade', (request, socket, head) => {
-    const relay = relays[Number(request.url?.slice(1))]
+    if (isShut) {
+      socket.destroy()
+      return
+    }
+    sockets.add(socket)
+    const relay = relays[Number.parseInt(request.url?.slice(1) ?? '', 10)]
     if (relay !== undefined) transport.admit(relay, { request, socket, head })
   })
   server.listen(0, '127.0.0.1')
@@ -74,6 +82,17 @@ export async function openScene(
     hubs.push(hub)
     return hub
   }
+  /** While it is shut, no link stays and none comes. */
+  const gate = {
+    open() {
+      isShut = false
+    },
+    shut() {
+      isShut = true
+      for (const socket of sockets) socket.destroy()
+      sockets.clear()
+    },
+  }
   const endpoint = aRelayEndpoint()
-  return { transport, relays, url, connect, open, endpoint, changes, logged, log }
+  return { transport, relays, url, gate, connect, open, endpoint, changes, logged, log }
 }

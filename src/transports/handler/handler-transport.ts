@@ -10,6 +10,7 @@ import { taskOf } from './task.ts'
 export type HandlerCode = Readonly<{ name: string; code: Code; engine: Engine }>
 
 const nobody: Report = { kind: 'interrupted', message: 'no code has registered itself for this handler' }
+const afterClose: Report = { kind: 'interrupted', message: 'the transport is closed' }
 
 /** Delivers to code in this process. An endpoint whose code is not registered is held. */
 export class HandlerTransport implements Transport {
@@ -17,6 +18,7 @@ export class HandlerTransport implements Transport {
   readonly #codes = new Map<string, HandlerCode>()
   readonly #listeners = new Set<(endpointId: string) => void>()
   readonly #underway = new Set<Promise<Report>>()
+  #isClosed = false
 
   serves(endpoint: Endpoint): boolean {
     return this.#codes.has(endpoint.id)
@@ -40,6 +42,7 @@ export class HandlerTransport implements Transport {
   }
 
   deliver(parcel: Parcel, signal: AbortSignal): Promise<Report> {
+    if (this.#isClosed) return Promise.resolve(afterClose)
     const code = this.#codes.get(parcel.endpoint.id)
     if (code === undefined) return Promise.resolve(nobody)
     const report = this.#run(code, parcel, signal)
@@ -52,6 +55,7 @@ export class HandlerTransport implements Transport {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     await Promise.allSettled(this.#underway)
   }
 
