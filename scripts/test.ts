@@ -4,8 +4,9 @@ import { spawn } from 'node:child_process'
 import { globSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import path from 'node:path'
+import { startShared } from '../test/support/services/shared.ts'
 
-type Run = Readonly<{ title: string; args: readonly string[]; env?: Readonly<Record<string, string>> }>
+type Run = Readonly<{ title: string; args: readonly string[]; files: readonly string[] }>
 
 const root = path.dirname(import.meta.dirname)
 const TIDY = 'test/tidy.test.ts'
@@ -14,8 +15,8 @@ const TEST_TIMEOUT_MS = 5 * 60_000
 const TORTURE_TIMEOUT_MS = 2 * 60 * 60_000
 
 const CHECKS: readonly Run[] = [
-  { title: 'tsc', args: ['node_modules/typescript/bin/tsc', '--noEmit'] },
-  { title: 'biome', args: ['node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings'] },
+  { title: 'tsc', args: ['node_modules/typescript/bin/tsc', '--noEmit'], files: [] },
+  { title: 'biome', args: ['node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings'], files: [] },
   testRun('tidy', [TIDY]),
 ]
 
@@ -25,7 +26,7 @@ const failed: string[] = []
 let killedBy: NodeJS.Signals | undefined
 for (const run of runs) {
   if (killedBy !== undefined) break
-  const code = await execute(run)
+  const code = await executeWithServices(run)
   if (code !== 0) failed.push(run.title)
 }
 if (failed.length > 0) console.error(`\nfailed: ${failed.join(', ')}`)
@@ -73,17 +74,27 @@ function testRun(title: string, files: readonly string[], flags: readonly string
   // A run of nothing is green by nature: an empty list means that the search is broken, not that all is well.
   if (files.length === 0) stop(`${title}: no test file was found`)
   const usual = ['--test-reporter=spec', `--test-concurrency=${FILES_AT_ONCE_MAX}`, `--test-timeout=${TEST_TIMEOUT_MS}`]
-  return { title, args: ['--test', ...usual, ...flags, ...files] }
+  return { title, args: ['--test', ...usual, ...flags, ...files], files }
 }
 
-function execute(run: Run): Promise<number> {
+/** The servers end with this process at the latest, also when it is killed. */
+async function executeWithServices(run: Run): Promise<number> {
+  const services = await startShared(run.files)
+  try {
+    return await execute(run, services.env)
+  } finally {
+    await services.close()
+  }
+}
+
+function execute(run: Run, env: NodeJS.ProcessEnv): Promise<number> {
   console.error(`# ${run.title}`)
   const startedAt = performance.now()
   return new Promise((resolve) => {
     const child = spawn(process.execPath, run.args, {
       cwd: root,
       stdio: 'inherit',
-      env: { ...process.env, ...run.env },
+      env: { ...process.env, ...env },
     })
     const pass = (signal: NodeJS.Signals) => {
       killedBy = signal

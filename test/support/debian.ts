@@ -2,28 +2,37 @@ import { spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync } from 'node:fs'
 import path from 'node:path'
 import type { TestContext } from 'node:test'
+import { isCi } from './ci.ts'
 
 const tries = 3
 const installMsMax = 4 * 60_000
 /** In a folder of root's, so that nobody else can hold it: of two test files that need packages, one waits. */
 const lockFile = '/var/lib/dpkg/posthorn-tests.lock'
+/** Where Debian puts servers. It is not on the PATH of every user. */
+const sbin = '/usr/sbin'
 
-/**
- * The path of a command of a Debian package. Root on Debian installs the package when the command is missing. Where that
- * is not possible the test is skipped and says why; in continuous integration it fails.
- */
+export type Tool = Readonly<{ kind: 'found'; path: string } | { kind: 'missing'; why: string }>
+
+/** The path of a command of a Debian package. The test is skipped without it and says why; in continuous integration it fails. */
 export function toolOf(t: TestContext, command: string, packageName: string): string | null {
-  const problem = onPath(command) === null ? install(packageName) : null
-  const found = onPath(command)
-  if (found !== null) return found
-  const why = `${command} is missing (Debian package ${packageName}): ${problem ?? 'the package does not contain it'}`
-  if (process.env.CI !== undefined && process.env.CI !== '') throw new Error(why)
-  t.skip(why)
+  const tool = findTool(command, packageName)
+  if (tool.kind === 'found') return tool.path
+  if (isCi()) throw new Error(tool.why)
+  t.skip(tool.why)
   return null
 }
 
-function onPath(command: string): string | null {
-  const folders = (process.env.PATH ?? '').split(path.delimiter).filter((folder) => folder !== '')
+/** Root on Debian installs the package when the command is missing. */
+export function findTool(command: string, packageName: string): Tool {
+  const problem = onPath(command) === null ? install(packageName) : null
+  const found = onPath(command)
+  if (found !== null) return { kind: 'found', path: found }
+  const why = `${command} is missing (Debian package ${packageName}): ${problem ?? 'the package does not contain it'}`
+  return { kind: 'missing', why }
+}
+
+export function onPath(command: string): string | null {
+  const folders = [...(process.env.PATH ?? '').split(path.delimiter).filter((folder) => folder !== ''), sbin]
   return folders.map((folder) => path.join(folder, command)).find(isExecutable) ?? null
 }
 
@@ -37,7 +46,7 @@ function isExecutable(file: string): boolean {
 }
 
 /** Answers why it could not be installed; null: it was. */
-function install(packageName: string): string | null {
+export function install(packageName: string): string | null {
   if (process.getuid?.() !== 0) return 'only root can install it'
   if (!existsSync('/var/lib/dpkg') || onPath('apt-get') === null) return 'this is not Debian'
   // The lists may be old or missing, which is also a reason to try again.
@@ -45,8 +54,8 @@ function install(packageName: string): string | null {
   const options = {
     encoding: 'utf8',
     timeout: installMsMax,
-    // In this runlevel packages start no services.
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },
+    // So that packages start no services: the first is for init scripts, the second for systemd.
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1', SYSTEMD_OFFLINE: '1' },
   } as const
   let said = ''
   for (let at = 0; at < tries; at++) {
