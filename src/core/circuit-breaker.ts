@@ -1,7 +1,7 @@
 import type { Outcome } from './outcome.ts'
 
 /**
- * Spares an endpoint that is down, and us the time-outs.
+ * Spares an endpoint that is down, and us the timeouts.
  *
  * ```
  *   closed ── `threshold` times unavailable, nothing else between ──▶ open
@@ -10,13 +10,17 @@ import type { Outcome } from './outcome.ts'
  *     │                                                              ▼  │ inconclusive: the next probe at once
  *     └────────────────────────────────────────────────────────── half_open (one probe under way)
  * ```
+ *
+ * Several processes agree on one breaker (dispatch/conditions), so that they start one probe between them. A process
+ * that goes away with its probe holds up nothing for longer than `until`.
  */
 export type Breaker =
   /** `ramp`: tries allowed at once after it closed; grows by one per success. null: no limit. */
   | Readonly<{ state: 'closed'; failures: number; ramp: number | null }>
   /** `failures`: in a row, those that opened it and the failed probes since. */
   | Readonly<{ state: 'open'; failures: number; openedAt: number; until: number }>
-  | Readonly<{ state: 'half_open'; failures: number; openedAt: number; probeStartedAt: number }>
+  /** `until`: if the probe has not ended by then, nobody waits for it any more. */
+  | Readonly<{ state: 'half_open'; failures: number; openedAt: number; probeStartedAt: number; until: number }>
 
 export type BreakerState = Breaker['state']
 export const breakerStates: readonly BreakerState[] = ['closed', 'open', 'half_open']
@@ -36,8 +40,10 @@ export const rampEnd = 64
 export type Allowance =
   | Readonly<{ kind: 'open_to'; limit: number | null }>
   | Readonly<{ kind: 'probe' }>
-  /** `until` null: as long as the probe takes that is under way. */
-  | Readonly<{ kind: 'wait'; until: number | null }>
+  | Readonly<{ kind: 'wait'; until: number }>
+
+/** Of an endpoint without a breaker. */
+export const unlimited: Allowance = { kind: 'open_to', limit: null }
 
 /** What may be tried now. */
 export function allowance(breaker: Breaker, now: number): Allowance {
@@ -45,21 +51,29 @@ export function allowance(breaker: Breaker, now: number): Allowance {
     case 'closed':
       return { kind: 'open_to', limit: breaker.ramp }
     case 'open':
-      return now >= breaker.until ? { kind: 'probe' } : { kind: 'wait', until: breaker.until }
     case 'half_open':
-      return { kind: 'wait', until: null }
+      return now >= breaker.until ? { kind: 'probe' } : { kind: 'wait', until: breaker.until }
   }
 }
 
-/** A person may start a probe before the cool-down is over; of a closed breaker it is a try like any other. */
-export function probeStarted(breaker: Breaker, now: number): Breaker {
-  switch (breaker.state) {
-    case 'open':
-      return { state: 'half_open', failures: breaker.failures, openedAt: breaker.openedAt, probeStartedAt: now }
-    case 'closed':
-    case 'half_open':
-      return breaker
-  }
+/** What becomes of deliveries while a breaker is not closed; null: it is closed, or there is none. */
+export type WhileOpen = BreakerPolicy['whenOpen'] | null
+
+export function whileOpen(breaker: Breaker, policy: BreakerPolicy | null): WhileOpen {
+  return policy === null || breaker.state === 'closed' ? null : policy.whenOpen
+}
+
+/** How long a probe may take to end after its deadline has passed. */
+const probeEndsWithinMs = 30_000
+
+/**
+ * A probe is under way. A person may start one before the cool-down is over; of a closed breaker it is a try like any
+ * other, and so is one beside a probe that is under way.
+ */
+export function probeStarted(breaker: Breaker, timeoutMs: number, now: number): Breaker {
+  if (breaker.state === 'closed' || (breaker.state === 'half_open' && now < breaker.until)) return breaker
+  const { failures, openedAt } = breaker
+  return { state: 'half_open', failures, openedAt, probeStartedAt: now, until: now + timeoutMs + probeEndsWithinMs }
 }
 
 /** The probe ended without telling anything about the endpoint: probing is possible again at once. */
@@ -115,6 +129,11 @@ export function revived(breaker: Breaker, policy: BreakerPolicy, now: number): B
     case 'half_open':
       return { state: 'open', failures: breaker.failures, openedAt: Math.min(breaker.openedAt, now), until: now }
   }
+}
+
+/** What others knew of it is lost. Whether the endpoint is still down is seen by a probe, at once. */
+export function lostBreaker(breaker: Breaker, now: number): Breaker {
+  return breaker.state === 'closed' ? breaker : { ...breaker, until: Math.min(breaker.until, now) }
 }
 
 function verdictOf(result: TryResult): 'up' | 'down' | 'unknown' {

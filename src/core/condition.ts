@@ -1,6 +1,15 @@
-import { type Breaker, closedBreaker, recorded, revived } from './circuit-breaker.ts'
+import {
+  allowance,
+  type Breaker,
+  closedBreaker,
+  lostBreaker,
+  probeStarted,
+  recorded,
+  reset,
+  revived,
+} from './circuit-breaker.ts'
 import { areApart, type Clock } from './clock.ts'
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, targetOf } from './endpoint.ts'
 import { kindFacts, mayBeDisabled } from './endpoint-kinds.ts'
 import type { Outcome } from './outcome.ts'
 
@@ -35,6 +44,58 @@ export function conditionAfter(
   const failing = failingAfter(condition, outcome, now)
   const isSame = failing === condition && heldUntil === condition.heldUntil
   return isSame && breaker === condition.breaker ? condition : { ...failing, breaker, heldUntil }
+}
+
+/** Whether a probe may start now. */
+export function isProbeDue({ breaker, heldUntil }: Condition, now: number): boolean {
+  return (heldUntil ?? 0) <= now && allowance(breaker, now).kind === 'probe'
+}
+
+/** The condition with a probe of the breaker under way. */
+export function conditionProbing(condition: Condition, { timeoutMs }: Endpoint, now: number): Condition {
+  return withBreaker(condition, probeStarted(condition.breaker, timeoutMs, now))
+}
+
+/** A person says that the endpoint is well again: closes the breaker and ends the hold. */
+export function conditionReset(condition: Condition): Condition {
+  const { heldUntil, ...rest } = withBreaker(condition, reset(condition.breaker))
+  return heldUntil === null && rest.breaker === condition.breaker ? condition : { ...rest, heldUntil: null }
+}
+
+/** The condition under new settings. */
+export function conditionAdopting(condition: Condition, before: Endpoint, after: Endpoint): Condition {
+  // What another target answered says nothing about this one.
+  const isNews = targetOf(after) !== targetOf(before) && condition.lastError !== null
+  const failingSince = isForgiven(before, after) ? null : condition.failingSince
+  // Nothing is recorded while there is no breaker: what is left of it would be old news when it is wanted again.
+  const breaker = after.breaker === null ? closedBreaker : condition.breaker
+  if (!isNews && failingSince === condition.failingSince && breaker === condition.breaker) return condition
+  const { lastError, lastErrorAt } = isNews ? { lastError: null, lastErrorAt: null } : condition
+  return { ...condition, breaker, failingSince, lastError, lastErrorAt }
+}
+
+/** A person has seen to it: it has all of its time again before it is disabled. */
+export function isForgiven(before: Endpoint, after: Endpoint): boolean {
+  return targetOf(after) !== targetOf(before) || (after.status === 'active' && before.status !== 'active')
+}
+
+/** What all members knew is lost: this is what one of them remembers. */
+export function lostCondition(condition: Condition, now: number): Condition {
+  return withBreaker(condition, lostBreaker(condition.breaker, now))
+}
+
+/** Whether nothing speaks against it: only a failure would be news. */
+export function isWell({ breaker, heldUntil }: Condition): boolean {
+  return breaker.state === 'closed' && breaker.ramp === null && breaker.failures === 0 && heldUntil === null
+}
+
+/** How long it says anything that others have to know. */
+export function meaningfulUntil({ breaker, heldUntil }: Condition, now: number): number {
+  return Math.max(now, heldUntil ?? 0, breaker.state === 'closed' ? 0 : breaker.until)
+}
+
+function withBreaker(condition: Condition, breaker: Breaker): Condition {
+  return breaker === condition.breaker ? condition : { ...condition, breaker }
 }
 
 /** A clock that was wrong at the start must not make an old failing of a new one: it has to be seen for a while. */

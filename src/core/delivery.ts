@@ -62,6 +62,8 @@ export type DeliveryFilter = Readonly<{
   /** receivedAt >= from, < to. */
   from?: number
   to?: number
+  /** It ended at this instant or before. */
+  settledBy?: number
   ids?: readonly string[]
 }>
 
@@ -70,6 +72,29 @@ export const deadStatuses = ['failed', 'dead_letter'] as const satisfies readonl
 /** What dead letters can be grouped by. */
 export const groupings = ['error', 'endpoint', 'type', 'reason'] as const
 export type GroupBy = (typeof groupings)[number]
+
+/** What a store keeps of a status besides the facts. `dueAt`: of what is in hand, the end of its lease. */
+export type KeptStatus = Readonly<{
+  status: DeliveryStatus
+  dueAt: number | null
+  settledAt: number
+  reason: Reason
+}>
+
+export function deliveryOf(facts: DeliveryFacts, { status, dueAt, settledAt, reason }: KeptStatus): Delivery {
+  switch (status) {
+    case 'pending':
+      return { ...facts, status, dueAt }
+    case 'processing':
+      return { ...facts, status, leaseEndsAt: dueAt ?? 0 }
+    case 'delivered':
+      return { ...facts, status, deliveredAt: settledAt }
+    case 'failed':
+      return { ...facts, status, reason, settledAt }
+    case 'dead_letter':
+      return { ...facts, status, reason, settledAt }
+  }
+}
 
 export function isSettled(status: DeliveryStatus): boolean {
   return status === 'delivered' || status === 'failed' || status === 'dead_letter'

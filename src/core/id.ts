@@ -18,16 +18,25 @@ export function numberAfter(last: number, now: number): number {
   return byClock > last ? byClock : last + 1
 }
 
+/** Every pair of digits, by its ten bits. Ids are put together from these: one is made for every event and delivery. */
+export const digitPairs: readonly string[] = Array.from(
+  { length: 1024 },
+  (_, pair) => alphabet.charAt(pair >> 5) + alphabet.charAt(pair & 31),
+)
+const lowDigits = 2 ** 30
+
 /** `random` holds twelve or more random bytes, of which five bits each are used. */
 export function formatId(prefix: IdPrefix, number: number, random: Uint8Array): string {
-  let text = ''
-  let rest = number
-  for (let i = 0; i < numberLength; i++) {
-    text = alphabet.charAt(rest % 32) + text
-    rest = Math.floor(rest / 32)
-  }
-  for (let i = 0; i < randomLength; i++) text += alphabet.charAt((random[i] ?? 0) & 31)
-  return `${prefix}_${text}`
+  const high = Math.floor(number / lowDigits)
+  const low = number % lowDigits
+  let text = `${prefix}_${alphabet.charAt(high >> 20)}${pairOf(high >> 10)}${pairOf(high)}`
+  text += pairOf(low >> 20) + pairOf(low >> 10) + pairOf(low)
+  for (let i = 0; i < randomLength; i += 2) text += pairOf(((random[i] ?? 0) << 5) | ((random[i + 1] ?? 0) & 31))
+  return text
+}
+
+function pairOf(bits: number): string {
+  return digitPairs[bits & 1023] ?? ''
 }
 
 /** The number inside an id, or null when the text is not an id with that prefix. */

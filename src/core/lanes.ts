@@ -56,15 +56,20 @@ export function placeOf(status: DeliveryStatus, dueAt: number | null, isPromoted
   return isPromoted || status === 'processing' || dueAt !== null ? 'head' : 'behind'
 }
 
-/** Whether a delivery that is pending after a change has a due time, or waits behind another. `tail` as above, without it. */
-export function isDueAfter(before: Place, tail: number | null): boolean {
+/**
+ * Whether a delivery waits behind another after a change, without a due time whatever the change says. Only what is pending
+ * can be parked: a lease and an end are as the change says. `tail` as above, without the delivery itself; it is only asked
+ * for what enters the lane.
+ */
+export function isParkedAfter(before: Place, status: DeliveryStatus, tail: number | null): boolean {
+  if (status !== 'pending') return false
   switch (before) {
     case 'head':
-      return true
-    case 'behind':
       return false
+    case 'behind':
+      return true
     case 'out':
-      return !waitsBehind(tail)
+      return waitsBehind(tail)
   }
 }
 
@@ -84,12 +89,13 @@ export function laneEffect(before: Place, status: DeliveryStatus): LaneEffect {
 
 // ── The next head ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** How the next in a lane becomes its head: claimed for a dispatcher that asked for it, or released, due at once. */
-export type Promotion = 'claim' | 'release'
+/** How the next in a lane becomes its head: claimed for a dispatcher that asked for it, or released, due when the head ended. */
+export type Promotion = Readonly<{ kind: 'claim'; leaseEndsAt: number }> | Readonly<{ kind: 'release'; dueAt: number }>
 
 /** A large body is never claimed this way: whoever claims it says what fits into memory. */
-export function promotionOf(claimNext: number | null, isLarge: boolean): Promotion {
-  return claimNext === null || isLarge ? 'release' : 'claim'
+export function promotionOf(claimNext: number | null, isLarge: boolean, headEndedAt: number): Promotion {
+  if (claimNext === null || isLarge) return { kind: 'release', dueAt: headEndedAt }
+  return { kind: 'claim', leaseEndsAt: claimNext }
 }
 
 /**

@@ -61,12 +61,44 @@ export type AttemptContext = Readonly<{
 /** How long to wait when the fault is ours: long enough not to spin, short enough to go on soon. */
 export const oursPauseMs = 1_000
 
-/** How a delivery begins. What an endpoint that was removed meanwhile would get ends as `endpoint_deleted`. */
-export function statusAtBirth(isEndpointGone: boolean, isBehind: boolean, isWanted: boolean): BirthStatus {
-  if (isEndpointGone) return 'failed'
-  return isWanted && !isBehind ? 'processing' : 'pending'
+// ── Births ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What a birth says of a delivery; all else is as in `newborn`. Small, because every delivery that arrives has one. */
+export type Birth =
+  | Pick<Pending, 'status' | 'dueAt'>
+  | Pick<Processing, 'status' | 'leaseEndsAt'>
+  | Pick<Failed, 'status' | 'reason' | 'settledAt'>
+
+export type BirthFacts = Readonly<{
+  receivedAt: number
+  isEndpointGone: boolean
+  isBehind: boolean
+  dueAt: number
+  /** When its lease ends; null: no dispatcher wants it at once. */
+  leaseEndsAt: number | null
+}>
+
+/**
+ * How a delivery begins that has arrived: in hand when it is wanted and the head of its lane, else waiting, behind others
+ * without a due time. What an endpoint that was removed meanwhile would get ends at once: it would wait for nobody.
+ */
+export function birthOf({ receivedAt, isEndpointGone, isBehind, dueAt, leaseEndsAt }: BirthFacts): Birth {
+  if (isEndpointGone) return { status: 'failed', reason: 'endpoint_deleted', settledAt: receivedAt }
+  if (isBehind) return behindAtBirth
+  return leaseEndsAt === null ? { status: 'pending', dueAt } : { status: 'processing', leaseEndsAt }
 }
-export type BirthStatus = 'pending' | 'processing' | 'failed'
+
+const behindAtBirth = { status: 'pending', dueAt: null } as const satisfies Birth
+
+/** The whole delivery. */
+export function born<B extends Birth>(facts: DeliveryFacts, birth: B): DeliveryFacts & B {
+  return { ...facts, ...birth }
+}
+
+/** Made of an old event by a recovery. Its age counts from now: otherwise it would expire before its first try. */
+export function bornBackfilled(facts: DeliveryFacts, isBehind: boolean, now: number): Pending {
+  return { ...born(facts, isBehind ? behindAtBirth : { status: 'pending', dueAt: now }), replayedAt: now }
+}
 
 /** Its tries were made elsewhere, before it came here: a consumer's dead letter. `attempt` is the last of them. */
 export type BornEnded = Readonly<{ reason: Reason; at: number; attempt: Attempt }>
@@ -104,8 +136,22 @@ export function dueAfterInterruption(receivedAt: number, replayedAt: number | nu
   return retryAfter ?? replayedAt ?? receivedAt
 }
 
-/** Given back untried: shutdown, the breaker opened, nothing spent. */
-export function released(delivery: Processing, now: number): Pending {
+/** Until when a due time is believed: after a failure, and where no failure has put the delivery off. */
+export type DueLimits = Readonly<{ latestDueAt: number; untriedDueAt: number }>
+
+/** What a clock that ran ahead has put off too far is due at its limit; null: it is due by then, and stays as it is. */
+export function pulledBack(
+  dueAt: number,
+  retryAfter: number | null,
+  { latestDueAt, untriedDueAt }: DueLimits,
+): Readonly<{ dueAt: number; retryAfter: number | null }> | null {
+  const limit = retryAfter === null ? untriedDueAt : latestDueAt
+  if (dueAt <= limit) return null
+  return { dueAt: limit, retryAfter: retryAfter === null ? null : Math.min(retryAfter, limit) }
+}
+
+/** Handed back untried: shutdown, the breaker opened, nothing spent. */
+export function handedBack(delivery: Processing, now: number): Pending {
   return { ...advanced(delivery), status: 'pending', dueAt: now }
 }
 
@@ -128,6 +174,11 @@ export function hurried(delivery: Pending, now: number): Pending {
     dueAt: delivery.dueAt === null ? null : Math.min(delivery.dueAt, now),
     retryAfter: delivery.retryAfter === null ? null : Math.min(delivery.retryAfter, now),
   }
+}
+
+/** A person's retry of what nobody has in hand: due now, and with a fresh budget if it had ended. */
+export function retried(delivery: Pending | Settled, now: number): Pending {
+  return delivery.status === 'pending' ? hurried(delivery, now) : replayed(delivery, now)
 }
 
 /** Ended from outside, without a try: cancelled, endpoint_deleted, breaker_open, crashed. */

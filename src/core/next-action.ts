@@ -1,4 +1,4 @@
-import type { Allowance } from './circuit-breaker.ts'
+import type { Allowance, WhileOpen } from './circuit-breaker.ts'
 import type { EndpointStatus } from './endpoint.ts'
 
 /**
@@ -45,25 +45,40 @@ export type Load = Readonly<{
   answered: number
 }>
 
-/** Whether the endpoint takes one more at once. A person's retry needs this and nothing else. */
-export function hasSlot({ concurrency, onWire, answered }: Load): boolean {
+/** Whether the endpoint takes one more at once. */
+function hasSlot({ concurrency, onWire, answered }: Load): boolean {
   return onWire < concurrency && answered < concurrency
 }
 
 /** What may be done with a delivery that is due: an attempt, a probe of the breaker, nothing yet, or its end. */
 export type Gate = 'attempt' | 'probe' | 'wait' | 'refuse'
 
-/** `refuses`: what is due while the breaker is open fails at once (`whenOpen: 'fail'`). */
-export function gate(load: Load, allowed: Allowance, refuses: boolean): Gate {
-  if (!hasSlot(load)) return 'wait'
+/** What breaker and hold let through, whatever the endpoint has in hand. */
+export function passage(allowed: Allowance, open: WhileOpen): Gate {
   switch (allowed.kind) {
     case 'open_to':
-      return allowed.limit === null || load.onWire + load.answered < allowed.limit ? 'attempt' : 'wait'
+      return 'attempt'
     case 'probe':
       return 'probe'
     case 'wait':
-      return refuses ? 'refuse' : 'wait'
+      return open === 'fail' ? 'refuse' : 'wait'
   }
+}
+
+/** The same for one delivery: an attempt and a probe need a slot, its end does not. */
+export function gate(load: Load, allowed: Allowance, open: WhileOpen): Gate {
+  const passed = passage(allowed, open)
+  if (passed === 'wait' || passed === 'refuse') return passed
+  if (!hasSlot(load)) return 'wait'
+  // After the breaker has closed, only so many at once.
+  if (allowed.kind !== 'open_to' || allowed.limit === null) return passed
+  return load.onWire + load.answered < allowed.limit ? passed : 'wait'
+}
+
+/** For one that a person has asked for, past breaker and hold. Until the breaker has closed, it counts as a probe. */
+export function urgentGate(load: Load, open: WhileOpen): Gate {
+  if (!hasSlot(load)) return 'wait'
+  return open === null ? 'attempt' : 'probe'
 }
 
 /** All that decides what an endpoint does next. */
@@ -82,11 +97,13 @@ export type Situation = Readonly<{
   nextDueAt: number | null
   /** What breaker and hold allow. */
   allowed: Allowance
-  refuses: boolean
+  open: WhileOpen
 }>
 
 export type NextAction =
-  /** Gives what waits in memory back to the store: all of it, or what may not be tried for now. */
+  /** Ends what waits, in memory and in the store: the endpoint was deleted. */
+  | Readonly<{ kind: 'end' }>
+  /** Hands what waits in memory back to the store: all of it, or what may not be tried for now. */
   | Readonly<{ kind: 'hand_back'; which: 'all' | 'ready' }>
   /** Takes its turn at the slots. */
   | Readonly<{ kind: 'start' }>
@@ -98,6 +115,7 @@ export type NextAction =
   /** Nothing, until something changes. */
   | Readonly<{ kind: 'rest' }>
 
+const end: NextAction = { kind: 'end' }
 const handBackAll: NextAction = { kind: 'hand_back', which: 'all' }
 const handBackReady: NextAction = { kind: 'hand_back', which: 'ready' }
 const start: NextAction = { kind: 'start' }
@@ -106,23 +124,54 @@ const rest: NextAction = { kind: 'rest' }
 /** What an endpoint does next. When that is done, it is asked again, until it waits or rests. */
 export function nextAction(situation: Situation, now: number): NextAction {
   const { standing, ready, urgent, inTurn, allowed, nextDueAt } = situation
-  // What waits in the store for an endpoint that was deleted ends too.
-  if (standing === 'removed' && nextDueAt !== null) return handBackAll
-  if (standing !== 'serving') return ready + urgent > 0 ? handBackAll : rest
+  const queued = ready + urgent
+  if (standing === 'removed') return queued > 0 || nextDueAt !== null ? end : rest
+  if (standing !== 'serving') return queued > 0 ? handBackAll : rest
   if (allowed.kind === 'wait' && ready > 0) return handBackReady
-  if (ready + urgent > 0 && !inTurn) return start
+  if (queued > 0 && !inTurn) return start
   return nextFromStore(situation, now)
 }
 
-function nextFromStore({ nextDueAt, allowed, refuses, inHand, window }: Situation, now: number): NextAction {
+function nextFromStore({ nextDueAt, allowed, open, inHand, window }: Situation, now: number): NextAction {
   if (nextDueAt === null) return rest
-  if (allowed.kind === 'wait' && !refuses) {
-    return allowed.until === null ? rest : { kind: 'wait', until: Math.max(allowed.until, nextDueAt) }
-  }
+  const passed = passage(allowed, open)
+  if (passed === 'wait' && allowed.kind === 'wait') return { kind: 'wait', until: Math.max(allowed.until, nextDueAt) }
   if (nextDueAt > now) return { kind: 'wait', until: nextDueAt }
-  if (allowed.kind === 'wait') return { kind: 'refuse', limit: window }
-  const room = allowed.kind === 'probe' ? 1 : window - inHand
+  if (passed === 'refuse') return { kind: 'refuse', limit: window }
+  const room = passed === 'probe' ? 1 : window - inHand
   // A claim for every delivery that ends would be dear: half of the window has to be free for it.
   const isWorthIt = inHand === 0 || room >= window / 2
   return room > 0 && isWorthIt ? { kind: 'claim', limit: room } : rest
+}
+
+// ── What others ask ───────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What an endpoint has in hand, and what it knows of the store. */
+export type Outlook = Readonly<{
+  standing: Standing
+  inHand: number
+  window: number
+  nextDueAt: number | null
+  /** A claim is under way: nobody knows yet what it leaves. */
+  isClaiming: boolean
+}>
+
+/** Whether a fresh event may be born in hand. Behind a backlog it may not: it waits in the store like the others. */
+export function mayReserve(outlook: Outlook, allowed: Allowance, now: number): boolean {
+  const { standing, inHand, window } = outlook
+  return standing === 'serving' && allowed.kind === 'open_to' && inHand < window && !hasBacklog(outlook, now)
+}
+
+/** Whether it could take more and still has something due in the store. */
+export function isCrowded(outlook: Outlook, allowed: Allowance, now: number): boolean {
+  return outlook.standing === 'serving' && allowed.kind !== 'wait' && hasBacklog(outlook, now)
+}
+
+/** Whether the next of a lane is claimed together with the outcome before it. A probe comes alone. */
+export function wantsNext(standing: Standing, allowed: Allowance): boolean {
+  return standing === 'serving' && allowed.kind === 'open_to'
+}
+
+function hasBacklog({ isClaiming, nextDueAt }: Outlook, now: number): boolean {
+  return isClaiming || (nextDueAt !== null && nextDueAt <= now)
 }

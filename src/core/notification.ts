@@ -186,6 +186,11 @@ export function gathered(earlier: Notification, later: Notification): Notificati
   return later
 }
 
+/** Whether each process that shares the store sees a part of it. Of all else one process sees the whole. */
+export function addsUp({ type }: Notification): boolean {
+  return type === 'posthorn.dead_letters' || type === 'posthorn.lane.stuck'
+}
+
 /** Whether there is anything to tell when this is what has come of it since `told`: a state that is as before is not. */
 export function isNews(told: Notification, next: Notification): boolean {
   switch (next.type) {

@@ -4,11 +4,42 @@ import type { Relay } from './relay.ts'
 import type { Source } from './source.ts'
 
 /** What people set up: few, changed seldom, and in the memory of every process. */
-export type RegistryItems = Readonly<{ endpoint: Endpoint; source: Source; relay: Relay; key: ApiKey }>
+export type RegistryItems = Readonly<{
+  endpoint: Endpoint
+  source: Source
+  relay: Relay
+  key: ApiKey
+  setting: Setting
+}>
 export type RegistryKind = keyof RegistryItems
+
+/** A setting that holds for all processes. */
+export type Setting = Readonly<{ id: string; paused: boolean }>
+
+/** The setting that pauses all delivery. */
+export const allDelivery = 'all-delivery'
 
 /** No two entries of a kind have the same name within the same scope. */
 export type UniqueName = Readonly<{ scope: string; name: string }>
+
+/** What people call a thing of this kind, inside a sentence. */
+const kindWords: Readonly<Record<RegistryKind, string>> = {
+  endpoint: 'endpoint',
+  source: 'source',
+  relay: 'relay',
+  key: 'API key',
+  setting: 'setting',
+}
+
+/** Why a put is refused whose version is not the entry's any more. */
+export function changedMeanwhile(kind: RegistryKind, id: string): string {
+  return `The ${kindWords[kind]} ${id} was changed by somebody else; read it again.`
+}
+
+/** Why a put is refused whose name another entry of its kind has. */
+export function nameTaken(kind: RegistryKind, name: string): string {
+  return `Another ${kindWords[kind]} is named ${name}; choose another name.`
+}
 
 type NameRules = { readonly [K in RegistryKind]: (item: RegistryItems[K]) => UniqueName | null }
 
@@ -19,6 +50,7 @@ const nameRules: NameRules = {
   source: ({ name }) => ({ scope: '', name }),
   relay: ({ tenant, name }) => ({ scope: tenant, name }),
   key: () => null,
+  setting: () => null,
 }
 
 /** The name that no other entry of this kind may have; null: it has none. */
@@ -32,6 +64,7 @@ const secretFields: Readonly<Record<RegistryKind, readonly string[]>> = {
   source: ['secrets'],
   relay: [],
   key: [],
+  setting: [],
 }
 
 export type SplitItem = Readonly<{

@@ -29,6 +29,14 @@ export type RelayLink = Readonly<{
   outstanding: number
 }>
 
+/** The same, as all processes see it that share the store. Another process may have seen more since. */
+export type PlacedLink = RelayLink &
+  Readonly<{
+    /** The process that the hub is connected to. */
+    member: string
+    isHere: boolean
+  }>
+
 /** Whether the hub is there and cannot take what is for this route. One that is away may have it when it comes. */
 export function lacksRoute(link: RelayLink | null, route: string): boolean {
   return link !== null && !link.routes.includes(route)

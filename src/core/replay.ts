@@ -1,3 +1,4 @@
+import { type DeliveryStatus, isSettled } from './delivery.ts'
 import type { Selection } from './selection.ts'
 
 /** `finished`: everything is requeued. `settled`: and every outcome is known. */
@@ -34,6 +35,8 @@ export type Replay = Readonly<{
 
 type Outcomes = Pick<Replay, 'requeued' | 'delivered' | 'failedAgain'>
 export type ReplayProgress = Outcomes & Pick<Replay, 'status' | 'endedAt' | 'settledAt'>
+/** All that changes of a job, once it is made. */
+export type ReplayState = ReplayProgress & Pick<Replay, 'skipped' | 'updatedAt'>
 
 export type ReplayCounts = Pick<Replay, 'matched' | 'requeued' | 'delivered' | 'failedAgain' | 'skipped'> &
   Readonly<{ waiting: number | null }>
@@ -54,6 +57,76 @@ export function settledWhenKnown<T extends ReplayProgress>(replay: T, now: numbe
   if (replay.endedAt === null || replay.settledAt !== null || waitingOf(replay) !== 0) return replay
   return { ...replay, status: replay.status === 'finished' ? 'settled' : replay.status, settledAt: now }
 }
+
+// ── Transitions: a store reads the job, and writes what comes back ────────────────────────────────────────────────
+
+/** A job that is still `from`, with its new status. null: it is not any more, and stays as it is. */
+export function replayMoved<T extends ReplayState>(
+  replay: T,
+  { from, to }: Readonly<{ from: ReplayStatus; to: ReplayStatus }>,
+  now: number,
+): T | null {
+  return replay.status === from ? withStatus(replay, to, now) : null
+}
+
+/** What one step of a job has done. `exhausted`: nothing is left. */
+export type StepDone = Readonly<{ requeued: number; skipped: number; exhausted: boolean }>
+
+/** A job after a step. With nothing left it has finished. */
+export function replayStepped<T extends ReplayState>(
+  replay: T,
+  { requeued, skipped, exhausted }: StepDone,
+  now: number,
+): T {
+  const counts = { requeued: replay.requeued + requeued, skipped: replay.skipped + skipped }
+  const stepped = { ...replay, ...counts, updatedAt: now }
+  return exhausted ? withStatus(stepped, 'finished', now) : stepped
+}
+
+/** The last step of a recovery whose endpoint is gone: nobody is there for what is left, so all of it is skipped. */
+export function stepWithoutEndpoint({
+  matched,
+  requeued,
+  skipped,
+}: Pick<Replay, 'matched' | 'requeued' | 'skipped'>): StepDone {
+  return { requeued: 0, skipped: Math.max(0, matched - requeued - skipped), exhausted: true }
+}
+
+/** Ends of requeued deliveries; `at` is the last of them. */
+export type ReplayOutcome = Readonly<{ delivered: number; failedAgain: number; at: number }>
+
+/** A job after requeued deliveries have ended. One that is older than the count stays without it. */
+export function replayCounted<T extends ReplayState>(replay: T, { delivered, failedAgain, at }: ReplayOutcome): T {
+  const counts = {
+    delivered: replay.delivered === null ? null : replay.delivered + delivered,
+    failedAgain: replay.failedAgain === null ? null : replay.failedAgain + failedAgain,
+  }
+  return settledWhenKnown({ ...replay, ...counts, updatedAt: Math.max(replay.updatedAt, at) }, at)
+}
+
+/** Whether a job ended before this instant and no outcome is missing: only then may it be deleted. */
+export function mayPruneReplay(replay: ReplayProgress, before: number): boolean {
+  const endedAt = replay.settledAt ?? replay.endedAt
+  return endedAt !== null && endedAt < before && (waitingOf(replay) ?? 0) === 0
+}
+
+function withStatus<T extends ReplayState>(replay: T, status: ReplayStatus, now: number): T {
+  const endedAt = status === 'finished' || status === 'cancelled' ? now : null
+  return settledWhenKnown({ ...replay, status, updatedAt: now, endedAt }, now)
+}
+
+// ── The link from a delivery to the replay that requeued it ───────────────────────────────────────────────────────
+
+/** What a change of a linked delivery means: its first end is counted, and whoever requeues it after that drops the link. */
+export type LinkEffect = 'none' | 'delivered' | 'failedAgain' | 'dropped'
+
+export function linkEffect(before: DeliveryStatus, after: DeliveryStatus): LinkEffect {
+  if (isSettled(before)) return isSettled(after) ? 'none' : 'dropped'
+  if (!isSettled(after)) return 'none'
+  return after === 'delivered' ? 'delivered' : 'failedAgain'
+}
+
+// ── What people ask for ───────────────────────────────────────────────────────────────────────────────────────────
 
 export type ReplayVerb = 'pause' | 'resume' | 'cancel'
 

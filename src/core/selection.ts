@@ -1,10 +1,22 @@
-import { type DeliveryFilter, type DeliveryStatus, deadStatuses, isSettled, settledStatuses } from './delivery.ts'
+import {
+  type Delivery,
+  type DeliveryFilter,
+  type DeliveryStatus,
+  deadStatuses,
+  deliveryStatuses,
+  isSettled,
+  type Pending,
+  type Processing,
+  type Settled,
+  settledStatuses,
+} from './delivery.ts'
 import { formatDuration } from './duration.ts'
 import type { Reason } from './outcome.ts'
 
 /**
- * What may be replayed, recovered, discarded or cancelled by a filter. A store translates the filters that come from here
- * into its own language and adds no condition of its own.
+ * What may be replayed, recovered, retried, discarded, cancelled, expired or ended unserved. A store translates the filters
+ * that come from here into its own language and adds no condition of its own. What it found is judged again when it is
+ * changed, as it is then.
  */
 
 /** What a replay brings back: dead letters by filter, or what an endpoint should have had since an instant. */
@@ -49,20 +61,60 @@ export function replayable(filter: DeliveryFilter): DeliveryFilter {
   return filter.reason === undefined ? { ...filter, statuses, exceptReasons: leftOut } : { ...filter, statuses }
 }
 
-/** Which deliveries may be discarded or grouped: dead letters, and of the statuses that the filter names only these. */
+/** Which dead letters are grouped: of the statuses that the filter names only these. */
 export function deadOnly(filter: DeliveryFilter): DeliveryFilter {
   const { statuses } = filter
   return { ...filter, statuses: deadStatuses.filter((status) => statuses === undefined || statuses.includes(status)) }
 }
 
-/** Which deliveries may be cancelled: what is pending. */
-export function waitingOnly(filter: DeliveryFilter): DeliveryFilter {
-  return { ...filter, statuses: ['pending'] }
+/** Which deliveries may be discarded: dead letters that were settled at this instant or before. */
+export function discardable(filter: DeliveryFilter, settledBy: number): DeliveryFilter {
+  return { ...deadOnly(filter), settledBy }
+}
+
+/** Which deliveries may be cancelled. */
+export function cancellable(filter: DeliveryFilter): DeliveryFilter {
+  return { ...filter, statuses: deliveryStatuses.filter(isWaiting) }
+}
+
+// ── One delivery, when its turn comes ─────────────────────────────────────────────────────────────────────────────
+
+/** What is in hand cannot be called back, and what has ended stays as it is. */
+export function mayCancel(delivery: Delivery): delivery is Pending {
+  return isWaiting(delivery.status)
+}
+
+/** What is in hand comes back by itself, and is judged then. */
+export function mayExpire(delivery: Delivery): delivery is Pending {
+  return isWaiting(delivery.status)
+}
+
+/** Whether a person's retry makes sense: what is in hand is being tried. */
+export function mayRetry(delivery: Delivery): delivery is Pending | Settled {
+  return delivery.status !== 'processing'
+}
+
+/** Whether a delivery of a removed endpoint ends: nobody has it in hand, or whoever had it has let its lease lapse. */
+export function mayEndUnserved(delivery: Delivery, now: number): delivery is Pending | Processing {
+  if (delivery.status === 'processing') return delivery.leaseEndsAt <= now
+  return isWaiting(delivery.status)
+}
+
+export function mayDiscard(status: DeliveryStatus, settledAt: number | null, settledBy: number): boolean {
+  return isDead(status) && settledAt !== null && settledAt <= settledBy
 }
 
 /** Whether a delivery that was selected may be requeued now: it has ended, and somebody is there to take it. */
 export function mayRequeue(status: DeliveryStatus, isEndpointGone: boolean): boolean {
   return isSettled(status) && !isEndpointGone
+}
+
+function isWaiting(status: DeliveryStatus): boolean {
+  return status === 'pending'
+}
+
+function isDead(status: DeliveryStatus): boolean {
+  return (deadStatuses as readonly DeliveryStatus[]).includes(status)
 }
 
 function filterOf(selection: Selection): DeliveryFilter {
@@ -82,6 +134,14 @@ export function selectionStart(selection: Selection): number | null {
 /** Whether a job reaches what belongs to an endpoint of this tenant. */
 export function reachesTenant(jobTenant: string | null, tenant: string): boolean {
   return jobTenant === null || jobTenant === tenant
+}
+
+/**
+ * Whether a recovery still has its endpoint, and may reach it. `tenant` is the endpoint's; null: it is gone. Without it, all
+ * that is left is skipped.
+ */
+export function mayRecoverTo(jobTenant: string | null, tenant: string | null): boolean {
+  return tenant !== null && reachesTenant(jobTenant, tenant)
 }
 
 /** Whether an event may be recovered at all. If so, its deliveries to the endpoint have to be counted. */

@@ -6,6 +6,8 @@ import {
   closedBreaker,
   probeStarted,
   recorded,
+  unlimited,
+  whileOpen,
 } from './circuit-breaker.ts'
 import { type DeliveryFacts, newborn, type Processing } from './delivery.ts'
 import { afterAttempt, ageLimit } from './lifecycle.ts'
@@ -174,8 +176,8 @@ class Run {
     const expiresAt = ageLimit(delivery, policy)
     if (expiresAt !== null && this.#now >= expiresAt) return 'refuse'
     const load = { concurrency, onWire: this.#underway, answered: 0 }
-    if (breaker === null) return gate(load, { kind: 'open_to', limit: null }, false)
-    return gate(load, allowance(this.#breaker, this.#now), breaker.whenOpen === 'fail')
+    const allowed = breaker === null ? unlimited : allowance(this.#breaker, this.#now)
+    return gate(load, allowed, whileOpen(this.#breaker, breaker))
   }
 
   #try(delivery: DeliveryFacts, probe: boolean): void {
@@ -184,7 +186,7 @@ class Run {
     const outcome: Outcome = isDown || !this.#hasCapacity() ? unavailable : { kind: 'delivered' }
     const delivered = outcome.kind === 'delivered'
     this.#observe({ at, probe, breaker: this.#breaker.state, delivered })
-    if (probe) this.#breaker = probeStarted(this.#breaker, at)
+    if (probe) this.#breaker = probeStarted(this.#breaker, this.#scenario.tookMs, at)
     this.#underway += 1
     this.#tries += 1
     if (isDown) this.#triesInOutage += 1

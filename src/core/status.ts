@@ -118,20 +118,28 @@ export function byUrgency(a: Attention, b: Attention): number {
 }
 
 /** What concerns all endpoints. */
-export type Whole = Readonly<{ ready: boolean; allPaused: boolean; clocksApart: boolean }>
+export type Whole = Readonly<{
+  ready: boolean
+  allPaused: boolean
+  clocksApart: boolean
+  /** Processes cannot agree: each decides by itself. */
+  membersApart: boolean
+}>
 
 /** How the whole is: as bad as the worst of it. */
-export function stateOf(attention: readonly Attention[], { ready, allPaused, clocksApart }: Whole): State {
+export function stateOf(attention: readonly Attention[], whole: Whole): State {
+  const { ready, allPaused, clocksApart, membersApart } = whole
   if (!ready || attention.some(({ why, signs }) => gravityOf(why, signs) === 'trouble')) return 'trouble'
-  return allPaused || clocksApart || attention.length > 0 ? 'degraded' : 'ok'
+  return allPaused || clocksApart || membersApart || attention.length > 0 ? 'degraded' : 'ok'
 }
 
 export const hintsMax = 4
 
 /** Commands to type next, the most useful first; never none. `attention`: the worst first. */
-export function hintsFor(attention: readonly Attention[], { ready, allPaused, clocksApart }: Whole): readonly string[] {
+export function hintsFor(attention: readonly Attention[], whole: Whole): readonly string[] {
+  const { ready, allPaused, clocksApart, membersApart } = whole
   const hints = [
-    ...(ready && !clocksApart ? [] : ['posthorn doctor']),
+    ...(ready && !clocksApart && !membersApart ? [] : ['posthorn doctor']),
     ...(allPaused ? ['posthorn dispatch resume'] : []),
     ...attention.slice(0, hintsMax).flatMap(({ why, signs }) => hintsOf(why, signs)),
   ]

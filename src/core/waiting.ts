@@ -55,13 +55,13 @@ function absentee(kind: EndpointKind, lacksRoute: boolean): WaitsFor | null {
 function waitForTime(dueAt: number | null, { endpoint, breaker, heldUntil, now }: Surroundings): Wait | null {
   const allowed = endpoint.breaker === null ? null : allowance(breaker, now)
   const heldFor = Math.max(0, (heldUntil ?? 0) - now)
-  const brokenFor = allowed?.kind === 'wait' ? (allowed.until ?? now + 1) - now : 0
+  const brokenFor = allowed?.kind === 'wait' ? allowed.until - now : 0
   const dueIn = dueAt === null ? 0 : Math.max(0, dueAt - now)
   const longest = Math.max(heldFor, brokenFor, dueIn)
   if (longest === 0) return dueAt === null ? { for: 'lane', until: null } : null
   const until = now + longest
   if (longest === heldFor) return { for: 'hold', until }
   if (longest > brokenFor) return { for: 'backoff', until }
-  // Of a probe that is under way nobody knows how long it takes.
-  return { for: 'breaker', until: allowed?.kind === 'wait' && allowed.until === null ? null : until }
+  // A probe that is under way ends before that, and nobody knows when.
+  return { for: 'breaker', until: breaker.state === 'half_open' ? null : until }
 }

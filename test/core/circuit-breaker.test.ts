@@ -7,6 +7,7 @@ import {
   type BreakerPolicy,
   closedBreaker,
   defaultBreaker,
+  lostBreaker,
   probeAbandoned,
   probeStarted,
   rampEnd,
@@ -20,7 +21,13 @@ import type { Outcome } from '../../src/core/outcome.ts'
 const policy: BreakerPolicy = { threshold: 3, cooldownMs: 1_000, whenOpen: 'park' }
 const now = 1_000_000
 const open: Breaker = { state: 'open', failures: 3, openedAt: now - 100, until: now + 900 }
-const halfOpen: Breaker = { state: 'half_open', failures: 3, openedAt: now - 1_100, probeStartedAt: now - 100 }
+const halfOpen: Breaker = {
+  state: 'half_open',
+  failures: 3,
+  openedAt: now - 1_100,
+  probeStartedAt: now - 100,
+  until: now + 5_000,
+}
 const nearlyOpen: Breaker = { state: 'closed', failures: 2, ramp: null }
 const opened: Breaker = { state: 'open', failures: 3, openedAt: now, until: now + 1_000 }
 /** A failed probe is one more failure in a row. */
@@ -110,14 +117,31 @@ test('allows nothing while open, one probe after the cool-down, and nothing besi
   assert.deepEqual(allowance(open, now), { kind: 'wait', until: now + 900 })
   assert.deepEqual(allowance(open, now + 899), { kind: 'wait', until: now + 900 })
   assert.deepEqual(allowance(open, now + 900), { kind: 'probe' })
-  assert.deepEqual(allowance(halfOpen, now + 1_000_000), { kind: 'wait', until: null })
+  assert.deepEqual(allowance(halfOpen, now + 4_999), { kind: 'wait', until: now + 5_000 })
+})
+
+test('nobody waits for a probe that has not ended in its time: another one begins', () => {
+  assert.deepEqual(allowance(halfOpen, now + 5_000), { kind: 'probe' })
+  assert.deepEqual(probeStarted(halfOpen, 1_000, now + 5_000), {
+    state: 'half_open',
+    failures: 3,
+    openedAt: now - 1_100,
+    probeStartedAt: now + 5_000,
+    until: now + 5_000 + 1_000 + 30_000,
+  })
 })
 
 test('a probe can begin from open only, and be given up only while it is under way', () => {
-  const probing: Breaker = { state: 'half_open', failures: 3, openedAt: now - 100, probeStartedAt: now }
-  assert.deepEqual(probeStarted(open, now), probing)
-  assert.equal(probeStarted(closedBreaker, now), closedBreaker)
-  assert.equal(probeStarted(halfOpen, now), halfOpen)
+  const probing: Breaker = {
+    state: 'half_open',
+    failures: 3,
+    openedAt: now - 100,
+    probeStartedAt: now,
+    until: now + 1_000 + 30_000,
+  }
+  assert.deepEqual(probeStarted(open, 1_000, now), probing)
+  assert.equal(probeStarted(closedBreaker, 1_000, now), closedBreaker)
+  assert.equal(probeStarted(halfOpen, 1_000, now), halfOpen)
   assert.deepEqual(probeAbandoned(probing, now), { state: 'open', failures: 3, openedAt: now - 100, until: now })
   assert.equal(probeAbandoned(closedBreaker, now), closedBreaker)
   assert.equal(probeAbandoned(open, now), open)
@@ -146,7 +170,13 @@ test('a restart gives up the probe under way and pulls back what a wrong clock w
   })
   const overdue: Breaker = { state: 'open', failures: 3, openedAt: 0, until: 1_000 }
   assert.deepEqual(allowance(revived(overdue, policy, now), now), { kind: 'probe' })
-  const probing: Breaker = { state: 'half_open', failures: 3, openedAt: now + 1e9, probeStartedAt: now + 1e9 }
+  const probing: Breaker = {
+    state: 'half_open',
+    failures: 3,
+    openedAt: now + 1e9,
+    probeStartedAt: now + 1e9,
+    until: now + 2e9,
+  }
   assert.deepEqual(allowance(revived(probing, policy, now), now), { kind: 'probe' })
 })
 
@@ -179,7 +209,7 @@ function start(world: World): void {
   const probe = allowed.kind === 'probe'
   if (allowed.kind === 'wait') return
   if (allowed.kind === 'open_to' && allowed.limit !== null && world.inFlight.length >= allowed.limit) return
-  if (probe) world.breaker = probeStarted(world.breaker, world.clock)
+  if (probe) world.breaker = probeStarted(world.breaker, 1_000_000, world.clock)
   world.inFlight.push({ startedAt: world.clock, probe })
 }
 
@@ -242,4 +272,12 @@ test('a reset closes it at the foot of the ramp, and leaves a closed one on its 
   assert.deepEqual(reset(nearlyOpen), closedBreaker)
   assert.equal(reset(closedBreaker), closedBreaker)
   assert.deepEqual(reset({ state: 'closed', failures: 1, ramp: 7 }), { state: 'closed', failures: 0, ramp: 7 })
+})
+
+test('when what others know of it is lost, it is probed at once', () => {
+  assert.equal(lostBreaker(justClosed, now), justClosed)
+  for (const breaker of [open, halfOpen]) {
+    assert.deepEqual(allowance(lostBreaker(breaker, now), now), { kind: 'probe' })
+    assert.deepEqual(allowance(lostBreaker(breaker, now + 9_000), now + 9_000), { kind: 'probe' })
+  }
 })

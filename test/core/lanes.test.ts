@@ -6,7 +6,7 @@ import {
   arrivalPosition,
   continuesChain,
   isChainVoid,
-  isDueAfter,
+  isParkedAfter,
   laneEffect,
   laneOf,
   type Place,
@@ -68,16 +68,19 @@ test('the head is what is in hand, has a due time, or was promoted in the same c
   for (const [status, dueAt, isPromoted, place] of table) assert.equal(placeOf(status, dueAt, isPromoted), place)
 })
 
-test('only a head, or what enters an empty lane, has a due time', () => {
-  const table: readonly (readonly [Place, tail: number | null, isDue: boolean])[] = [
-    ['head', null, true],
-    ['head', 7, true],
-    ['behind', null, false],
-    ['behind', 7, false],
-    ['out', null, true],
-    ['out', 7, false],
+test('only what is pending is parked: behind another, or entering a lane that is not empty', () => {
+  const table: readonly (readonly [Place, tail: number | null, isParked: boolean])[] = [
+    ['head', null, false],
+    ['head', 7, false],
+    ['behind', null, true],
+    ['behind', 7, true],
+    ['out', null, false],
+    ['out', 7, true],
   ]
-  for (const [place, tail, isDue] of table) assert.equal(isDueAfter(place, tail), isDue)
+  for (const [place, tail, isParked] of table) {
+    const parked = deliveryStatuses.filter((status) => isParkedAfter(place, status, tail))
+    assert.deepEqual(parked, isParked ? ['pending'] : [], `${place} ${tail}`)
+  }
 })
 
 test('a lane moves when its head ends, and what comes back enters it', () => {
@@ -92,11 +95,12 @@ test('a lane moves when its head ends, and what comes back enters it', () => {
   ])
 })
 
-test('the next is claimed when the dispatcher asks for it and its body is not large', () => {
-  assert.equal(promotionOf(60_000, false), 'claim')
-  assert.equal(promotionOf(60_000, true), 'release')
-  assert.equal(promotionOf(null, false), 'release')
-  assert.equal(promotionOf(null, true), 'release')
+test('the next is claimed when the dispatcher asks for it and its body is not large, or else due when the head ended', () => {
+  const released = { kind: 'release', dueAt: 9 }
+  assert.deepEqual(promotionOf(60_000, false, 9), { kind: 'claim', leaseEndsAt: 60_000 })
+  assert.deepEqual(promotionOf(60_000, true, 9), released)
+  assert.deepEqual(promotionOf(null, false, 9), released)
+  assert.deepEqual(promotionOf(null, true, 9), released)
 })
 
 test('a chain goes on with what is still pending as it was read', () => {
@@ -149,7 +153,7 @@ describe('a lane that follows the rules', () => {
       const place = placeOf(row.status, row.dueAt, false)
       const tail = this.tail()
       const effect = laneEffect(place, status)
-      row.dueAt = status === 'pending' && isDueAfter(place, tail) ? 0 : null
+      row.dueAt = status !== 'pending' || isParkedAfter(place, status, tail) ? null : 0
       row.status = status
       if (effect === 'enters') {
         row.position = replayPosition(this.newest(), tail)

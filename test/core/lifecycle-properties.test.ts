@@ -7,9 +7,9 @@ import {
   ageLimit,
   ended,
   expired,
+  handedBack,
   hurried,
   oursPauseMs,
-  released,
   replayed,
 } from '../../src/core/lifecycle.ts'
 import { type Outcome, type Reason, reasons } from '../../src/core/outcome.ts'
@@ -100,7 +100,7 @@ function perform(
         }),
       ]
     case 'release':
-      return [taken, released(taken, now)]
+      return [taken, handedBack(taken, now)]
     case 'hurry':
       return [delivery, hurried(delivery, now)]
     case 'expire':

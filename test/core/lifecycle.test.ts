@@ -9,10 +9,11 @@ import {
   ended,
   expired,
   givenUp,
+  handedBack,
   hurried,
   oursPauseMs,
-  released,
   replayed,
+  retried,
 } from '../../src/core/lifecycle.ts'
 import type { Outcome } from '../../src/core/outcome.ts'
 import { presets } from '../../src/core/retry-policy.ts'
@@ -154,8 +155,8 @@ test('a failed probe is an attempt but spends no budget', () => {
   assert.deepEqual([last.status, last.triesInBudget], ['failed', 5])
 })
 
-test('released: due now, nothing spent', () => {
-  assert.deepEqual(released(processing, now), { ...facts, status: 'pending', dueAt: now, version: 12 })
+test('handed back: due now, nothing spent', () => {
+  assert.deepEqual(handedBack(processing, now), { ...facts, status: 'pending', dueAt: now, version: 12 })
 })
 
 test('replayed: fresh budget, numbering goes on, due now', () => {
@@ -184,6 +185,13 @@ test('hurried: due now if it was later, and never ahead of its lane', () => {
   assert.deepEqual(hurried(pending, now), { ...pending, version: 12 })
   const behind: Pending = { ...pending, dueAt: null, retryAfter: null }
   assert.deepEqual(hurried(behind, now), { ...behind, version: 12 })
+})
+
+test("a person's retry hurries what waits and replays what has ended", () => {
+  const waiting: Pending = { ...pending, dueAt: now + 9_000 }
+  assert.deepEqual(retried(waiting, now), hurried(waiting, now))
+  const end: Settled = { ...facts, status: 'delivered', deliveredAt: now - 1 }
+  assert.deepEqual(retried(end, now), replayed(end, now))
 })
 
 test('ended from outside: failed with that reason, no attempt counted', () => {
@@ -234,7 +242,7 @@ test('a clock that went back before the arrival harms nothing', () => {
   const next = afterAttempt(fresh, down, { ...context, ...at(early) })
   assert.deepEqual([next.status, next.retryAfter], ['pending', early + 1_000])
   assert.equal(hurried(pending, early).dueAt, early)
-  assert.equal(released(processing, early).dueAt, early)
+  assert.equal(handedBack(processing, early).dueAt, early)
 })
 
 test('the 10,000th try of a policy without limit still waits within its cap', () => {

@@ -1,18 +1,23 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Allowance } from '../../src/core/circuit-breaker.ts'
+import { type Allowance, unlimited, type WhileOpen } from '../../src/core/circuit-breaker.ts'
 import {
   type Gate,
   gate,
-  hasSlot,
+  isCrowded,
   type Load,
+  mayReserve,
   type NextAction,
   nextAction,
+  type Outlook,
+  passage,
   type Situation,
   type Standing,
   type StandingFacts,
   standingOf,
+  urgentGate,
+  wantsNext,
 } from '../../src/core/next-action.ts'
 
 const well: StandingFacts = { status: 'active', served: true, leaving: false, removed: false, halted: false }
@@ -37,8 +42,7 @@ for (const [changed, expected] of standings) {
   })
 }
 
-const open: Allowance = { kind: 'open_to', limit: null }
-const closedUntil = (until: number | null): Allowance => ({ kind: 'wait', until })
+const closedUntil = (until: number): Allowance => ({ kind: 'wait', until })
 const now = 1_000
 
 const calm: Situation = {
@@ -49,8 +53,8 @@ const calm: Situation = {
   inHand: 0,
   window: 64,
   nextDueAt: null,
-  allowed: open,
-  refuses: false,
+  allowed: unlimited,
+  open: null,
 }
 
 const rest: NextAction = { kind: 'rest' }
@@ -80,21 +84,21 @@ const actions: readonly (readonly [string, Partial<Situation>, NextAction])[] = 
     { nextDueAt: 9_500, allowed: closedUntil(9_000) },
     { kind: 'wait', until: 9_500 },
   ],
-  ['a probe under way, and something due', { nextDueAt: now, allowed: closedUntil(null) }, rest],
   [
     'a breaker that refuses, and something due',
-    { nextDueAt: now, allowed: closedUntil(9_000), refuses: true },
+    { nextDueAt: now, allowed: closedUntil(9_000), open: 'fail' },
     { kind: 'refuse', limit: 64 },
   ],
   [
     'a breaker that refuses, and something due later',
-    { nextDueAt: now + 1, allowed: closedUntil(9_000), refuses: true },
+    { nextDueAt: now + 1, allowed: closedUntil(9_000), open: 'fail' },
     { kind: 'wait', until: now + 1 },
   ],
   ['a pause, and something in memory', { standing: 'paused', ready: 1, inHand: 1 }, all],
   ['a pause, and something due in the store', { standing: 'paused', nextDueAt: now }, rest],
   ['nobody who serves it, and something urgent', { standing: 'unserved', urgent: 1, inHand: 1 }, all],
-  ['its removal, and something due in the store', { standing: 'removed', nextDueAt: now }, all],
+  ['its removal, and something in memory', { standing: 'removed', ready: 1, inHand: 1 }, { kind: 'end' }],
+  ['its removal, and something due in the store', { standing: 'removed', nextDueAt: now }, { kind: 'end' }],
   ['its removal, and nothing', { standing: 'removed' }, rest],
 ]
 
@@ -106,39 +110,117 @@ for (const [what, changed, expected] of actions) {
 
 const load: Load = { concurrency: 2, onWire: 0, answered: 0 }
 
-const gates: readonly (readonly [Partial<Load>, Allowance, boolean, Gate])[] = [
-  [{}, open, false, 'attempt'],
-  [{ onWire: 1 }, open, false, 'attempt'],
-  [{ onWire: 2 }, open, false, 'wait'],
-  [{ answered: 2 }, open, false, 'wait'],
-  [{ onWire: 1, answered: 1 }, open, false, 'attempt'],
-  [{ onWire: 1 }, { kind: 'open_to', limit: 1 }, false, 'wait'],
-  [{ answered: 1 }, { kind: 'open_to', limit: 1 }, false, 'wait'],
-  [{}, { kind: 'probe' }, false, 'probe'],
-  [{ onWire: 2 }, { kind: 'probe' }, false, 'wait'],
-  [{}, closedUntil(9_000), false, 'wait'],
-  [{}, closedUntil(9_000), true, 'refuse'],
+const gates: readonly (readonly [Partial<Load>, Allowance, WhileOpen, Gate])[] = [
+  [{}, unlimited, null, 'attempt'],
+  [{ onWire: 1 }, unlimited, null, 'attempt'],
+  [{ onWire: 2 }, unlimited, null, 'wait'],
+  [{ answered: 2 }, unlimited, null, 'wait'],
+  [{ onWire: 1, answered: 1 }, unlimited, null, 'attempt'],
+  [{ onWire: 1 }, { kind: 'open_to', limit: 1 }, null, 'wait'],
+  [{ answered: 1 }, { kind: 'open_to', limit: 1 }, null, 'wait'],
+  [{}, { kind: 'probe' }, 'park', 'probe'],
+  [{}, { kind: 'probe' }, 'fail', 'probe'],
+  [{ onWire: 2 }, { kind: 'probe' }, 'park', 'wait'],
+  // A hold: the breaker is closed.
+  [{}, closedUntil(9_000), null, 'wait'],
+  [{}, closedUntil(9_000), 'park', 'wait'],
+  [{}, closedUntil(9_000), 'fail', 'refuse'],
+  [{ onWire: 2 }, closedUntil(now + 60_000), 'park', 'wait'],
+  [{ onWire: 2 }, closedUntil(now + 60_000), 'fail', 'refuse'],
 ]
 
-for (const [changed, allowed, refuses, expected] of gates) {
-  test(`with ${JSON.stringify(changed)} and ${JSON.stringify(allowed)} a delivery gets: ${expected}`, () => {
-    assert.equal(gate({ ...load, ...changed }, allowed, refuses), expected)
+for (const [changed, allowed, whileOpen, expected] of gates) {
+  const given = `${JSON.stringify(changed)}, ${JSON.stringify(allowed)} and ${whileOpen}`
+  test(`with ${given} a delivery gets: ${expected}`, () => {
+    assert.equal(gate({ ...load, ...changed }, allowed, whileOpen), expected)
   })
 }
 
+const urgentGates: readonly (readonly [Partial<Load>, WhileOpen, Gate])[] = [
+  [{}, null, 'attempt'],
+  [{}, 'park', 'probe'],
+  [{}, 'fail', 'probe'],
+  [{ onWire: 2 }, null, 'wait'],
+  [{ answered: 2 }, 'park', 'wait'],
+]
+
+for (const [changed, whileOpen, expected] of urgentGates) {
+  test(`with ${JSON.stringify(changed)} and ${whileOpen} a person's retry gets: ${expected}`, () => {
+    assert.equal(urgentGate({ ...load, ...changed }, whileOpen), expected)
+  })
+}
+
+const count = fc.integer({ min: 0, max: 4 })
+const loads = fc.record({ concurrency: count, onWire: count, answered: count })
+const allowances = fc.constantFrom<Allowance>(unlimited, { kind: 'probe' }, closedUntil(now + 60_000))
+const whilesOpen = fc.constantFrom<WhileOpen>(null, 'park', 'fail')
+const starts = (given: Gate) => given === 'attempt' || given === 'probe'
+
 test('no attempt begins without a slot, whatever else is allowed', () => {
-  const count = fc.integer({ min: 0, max: 4 })
   fc.assert(
-    fc.property(
-      count,
-      count,
-      count,
-      fc.constantFrom<Allowance>(open, { kind: 'probe' }, closedUntil(null)),
-      (...given) => {
-        const [concurrency, onWire, answered, allowed] = given
-        const full = { concurrency, onWire, answered }
-        if (!hasSlot(full)) assert.equal(gate(full, allowed, true), 'wait')
-      },
-    ),
+    fc.property(loads, allowances, whilesOpen, (given, allowed, whileOpen) => {
+      if (given.onWire < given.concurrency && given.answered < given.concurrency) return
+      assert.equal(starts(gate(given, allowed, whileOpen)), false)
+      assert.equal(urgentGate(given, whileOpen), 'wait')
+    }),
   )
 })
+
+test('the load of an endpoint only puts attempts off', () => {
+  fc.assert(
+    fc.property(loads, allowances, whilesOpen, (given, allowed, whileOpen) => {
+      const passed = passage(allowed, whileOpen)
+      const gated = gate(given, allowed, whileOpen)
+      assert.ok(gated === passed || (starts(passed) && gated === 'wait'))
+    }),
+  )
+})
+
+const idle: Outlook = { standing: 'serving', inHand: 0, window: 64, nextDueAt: null, isClaiming: false }
+const probing: Allowance = { kind: 'probe' }
+
+const outlooks: readonly (readonly [string, Partial<Outlook>, Allowance, { reserves: boolean; crowded: boolean }])[] = [
+  ['nothing anywhere', {}, unlimited, { reserves: true, crowded: false }],
+  ['room in its window', { inHand: 63 }, unlimited, { reserves: true, crowded: false }],
+  ['a full window', { inHand: 64 }, unlimited, { reserves: false, crowded: false }],
+  ['something due later', { nextDueAt: now + 1 }, unlimited, { reserves: true, crowded: false }],
+  ['something due in the store', { nextDueAt: now }, unlimited, { reserves: false, crowded: true }],
+  ['a claim under way', { isClaiming: true }, unlimited, { reserves: false, crowded: true }],
+  ['a limit after a probe', {}, { kind: 'open_to', limit: 1 }, { reserves: true, crowded: false }],
+  ['a probe', {}, probing, { reserves: false, crowded: false }],
+  ['a probe, and something due', { nextDueAt: now }, probing, { reserves: false, crowded: true }],
+  ['a wait', {}, closedUntil(9_000), { reserves: false, crowded: false }],
+  ['a wait, and something due', { nextDueAt: now }, closedUntil(9_000), { reserves: false, crowded: false }],
+  ['a pause', { standing: 'paused' }, unlimited, { reserves: false, crowded: false }],
+  [
+    'a pause, and something due',
+    { standing: 'paused', nextDueAt: now },
+    unlimited,
+    { reserves: false, crowded: false },
+  ],
+]
+
+for (const [what, changed, allowed, { reserves, crowded }] of outlooks) {
+  const outlook = { ...idle, ...changed }
+  test(`with ${what} a fresh event ${reserves ? 'is' : 'is not'} born in hand`, () => {
+    assert.equal(mayReserve(outlook, allowed, now), reserves)
+  })
+  test(`with ${what} an endpoint is ${crowded ? '' : 'not '}crowded`, () => {
+    assert.equal(isCrowded(outlook, allowed, now), crowded)
+  })
+}
+
+const nexts: readonly (readonly [Standing, Allowance, boolean])[] = [
+  ['serving', unlimited, true],
+  ['serving', { kind: 'open_to', limit: 1 }, true],
+  ['serving', probing, false],
+  ['serving', closedUntil(now + 60_000), false],
+  ['paused', unlimited, false],
+  ['leaving', unlimited, false],
+]
+
+for (const [standing, allowed, expected] of nexts) {
+  test(`${standing} and with ${JSON.stringify(allowed)} it ${expected ? 'wants' : 'does not want'} the next of a lane`, () => {
+    assert.equal(wantsNext(standing, allowed), expected)
+  })
+}

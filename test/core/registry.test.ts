@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { splitSecrets, uniqueName } from '../../src/core/registry.ts'
+import { changedMeanwhile, nameTaken, splitSecrets, uniqueName } from '../../src/core/registry.ts'
 import { aHandler, anEndpoint, aRelayEndpoint, aSource, t0 } from '../support/builders.ts'
 
 const relay = { id: 'rly_1', name: 'home', tenant: 'acme', hash: 'ab', createdAt: t0 }
@@ -26,4 +26,9 @@ test('secrets are split off, the headers of endpoints with them, and both parts 
   assert.deepEqual(splitSecrets('source', source).secrets, { secrets: source.secrets })
   assert.deepEqual(splitSecrets('relay', relay), { settings: relay, secrets: null })
   assert.deepEqual(splitSecrets('key', key), { settings: key, secrets: null })
+})
+
+test('a conflict names what it is about, in the words that people use', () => {
+  assert.equal(changedMeanwhile('key', 'key_1'), 'The API key key_1 was changed by somebody else; read it again.')
+  assert.equal(nameTaken('relay', 'home'), 'Another relay is named home; choose another name.')
 })

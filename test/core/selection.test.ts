@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deliveryStatuses } from '../../src/core/delivery.ts'
+import { type Delivery, deliveryStatuses, newborn } from '../../src/core/delivery.ts'
 import {
+  cancellable,
   deadOnly,
+  discardable,
   isRecovery,
+  mayCancel,
+  mayDiscard,
+  mayEndUnserved,
+  mayExpire,
   mayGoAgain,
   mayRecover,
+  mayRecoverTo,
   mayRequeue,
+  mayRetry,
   type Recovery,
   reachesTenant,
   recoverOnly,
@@ -15,7 +23,6 @@ import {
   replayable,
   selectedDeliveries,
   selectionStart,
-  waitingOnly,
 } from '../../src/core/selection.ts'
 
 test('a replay means dead letters, unless other statuses are named', () => {
@@ -65,6 +72,11 @@ test('a job of one tenant never reaches what is of another', () => {
   assert.deepEqual([reachesTenant(null, 'b'), reachesTenant('b', 'b'), reachesTenant('a', 'b')], [true, true, false])
 })
 
+test('a recovery needs its endpoint, of its tenant', () => {
+  assert.deepEqual([mayRecoverTo(null, 'b'), mayRecoverTo('b', 'b'), mayRecoverTo('a', 'b')], [true, true, false])
+  assert.deepEqual([mayRecoverTo(null, null), mayRecoverTo('a', null)], [false, false])
+})
+
 test('only what has ended at an endpoint that is there is requeued', () => {
   const open = deliveryStatuses.filter((status) => mayRequeue(status, false))
   assert.deepEqual(open, ['delivered', 'failed', 'dead_letter'])
@@ -74,10 +86,46 @@ test('only what has ended at an endpoint that is there is requeued', () => {
   )
 })
 
-test('discard means dead letters, and cancel what is pending', () => {
+test('discard means dead letters that ended soon enough, and cancel what is pending', () => {
   assert.deepEqual(deadOnly({ type: 'a' }), { type: 'a', statuses: ['failed', 'dead_letter'] })
   assert.deepEqual(deadOnly({ statuses: ['delivered', 'failed'] }).statuses, ['failed'])
-  assert.deepEqual(waitingOnly({ statuses: ['failed'] }).statuses, ['pending'])
+  assert.deepEqual(discardable({ type: 'a' }, 7), { type: 'a', statuses: ['failed', 'dead_letter'], settledBy: 7 })
+  assert.deepEqual(cancellable({ type: 'a', statuses: ['failed'] }), { type: 'a', statuses: ['pending'] })
+})
+
+test('a delivery may be cancelled, expired, retried or ended unserved by its status', () => {
+  const facts = newborn({ id: 'dlv_1', eventId: 'evt_1', endpointId: 'ep_1', lane: null, receivedAt: 1 })
+  const deliveries: readonly Delivery[] = [
+    { ...facts, status: 'pending', dueAt: null },
+    { ...facts, status: 'processing', leaseEndsAt: 8 },
+    { ...facts, status: 'processing', leaseEndsAt: 7 },
+    { ...facts, status: 'delivered', deliveredAt: 5 },
+    { ...facts, status: 'failed', reason: 'exhausted', settledAt: 5 },
+    { ...facts, status: 'dead_letter', reason: 'expired', settledAt: 5 },
+  ]
+  const table = deliveries.map((delivery) => [
+    delivery.status,
+    mayCancel(delivery),
+    mayExpire(delivery),
+    mayRetry(delivery),
+    mayEndUnserved(delivery, 7),
+  ])
+  assert.deepEqual(table, [
+    ['pending', true, true, true, true],
+    ['processing', false, false, false, false],
+    ['processing', false, false, false, true],
+    ['delivered', false, false, true, false],
+    ['failed', false, false, true, false],
+    ['dead_letter', false, false, true, false],
+  ])
+})
+
+test('only a dead letter that ended soon enough is discarded', () => {
+  assert.deepEqual(
+    deliveryStatuses.filter((status) => mayDiscard(status, 7, 7)),
+    ['failed', 'dead_letter'],
+  )
+  assert.deepEqual([mayDiscard('failed', 8, 7), mayDiscard('failed', null, 7)], [false, false])
 })
 
 test('a selection starts where its filter or its span does', () => {

@@ -25,7 +25,7 @@ const well: Signs = {
   ...{ deadLetters: 0, deadLettersKept: 0 },
 }
 const waiting = { waiting: 3, oldestAt: t0 - 1 }
-const usual = { ready: true, allPaused: false, clocksApart: false }
+const usual = { ready: true, allPaused: false, clocksApart: false, membersApart: false }
 const at = (why: AttentionReason, given: Partial<Signs> = {}): Attention => ({ why, signs: { ...well, ...given } })
 
 describe('an endpoint deserves attention', () => {
@@ -84,7 +84,10 @@ test('no probe comes before a hold ends, and none from a breaker that is not ope
   assert.equal(nextProbeAt(open, null), t0 + 5)
   assert.equal(nextProbeAt(open, t0 + 9), t0 + 9)
   assert.equal(nextProbeAt(open, t0 + 1), t0 + 5)
-  assert.equal(nextProbeAt({ state: 'half_open', failures: 5, openedAt: t0, probeStartedAt: t0 }, t0 + 9), null)
+  assert.equal(
+    nextProbeAt({ state: 'half_open', failures: 5, openedAt: t0, probeStartedAt: t0, until: t0 + 60 }, t0 + 9),
+    null,
+  )
 })
 
 test('the whole is as bad as the worst of it', () => {
@@ -92,6 +95,8 @@ test('the whole is as bad as the worst of it', () => {
   assert.equal(stateOf([], { ...usual, ready: false }), 'trouble')
   assert.equal(stateOf([], { ...usual, allPaused: true }), 'degraded')
   assert.equal(stateOf([], { ...usual, clocksApart: true }), 'degraded')
+  assert.equal(stateOf([], { ...usual, membersApart: true }), 'degraded')
+  assert.deepEqual(hintsFor([], { ...usual, membersApart: true }), ['posthorn doctor'])
   assert.equal(stateOf([at('paused')], usual), 'degraded')
   assert.equal(stateOf([at('paused'), at('breaker_open')], { ...usual, allPaused: true }), 'trouble')
   assert.equal(stateOf([at('disabled')], usual), 'degraded')

@@ -17,7 +17,7 @@ const usual: Surroundings = {
 }
 const waitsFor = (...given: Parameters<typeof waitOf>) => waitOf(...given)?.for ?? null
 const open: Breaker = { state: 'open', failures: 3, openedAt: t0, until: t0 + 50 }
-const probing: Breaker = { state: 'half_open', failures: 3, openedAt: t0, probeStartedAt: t0 }
+const probing: Breaker = { state: 'half_open', failures: 3, openedAt: t0, probeStartedAt: t0, until: t0 + 60_000 }
 
 test('a delivery that is due at an endpoint that takes it waits for nothing', () => {
   assert.equal(waitsFor(pending(t0), usual), null)
