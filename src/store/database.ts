@@ -1,7 +1,14 @@
+import type { ImportSource, ImportTarget } from './import-records.ts'
 import type { Store, WrittenBatch } from './store.ts'
 
 /** A database that may or may not be open in some process, and what its adapter can do with it. */
 export interface Database {
+  /** What logs show: where it is, without secrets. */
+  readonly name: string
+
+  /** Whether there is one already, of whatever version. Changes nothing. */
+  exists(): Promise<boolean>
+
   /** Opens it for this process, and makes it or brings its schema up to date first. */
   open(listener: StoreListener): Promise<OpenedStore>
 
@@ -11,11 +18,17 @@ export interface Database {
   /** A consistent copy, whether a server runs on the database or not. It overwrites nothing. */
   backup(target: string, options: BackupOptions): Promise<Backup>
 
+  /** For `import`: opens it to be read through while nobody else may change it. `otherKey`: the key where no key file is. */
+  openExport(otherKey: Uint8Array | null): Promise<ImportSource>
+
+  /** For `import`: opens it to be filled. Changes nothing yet. */
+  openImport(): Promise<ImportTarget>
+
   /** For `doctor`: the place of the database, its schema and its key. Changes nothing. */
   check(): Promise<readonly Check[]>
 
   /** For `doctor` when no server runs: how delivery was when the last one stopped. Changes nothing. */
-  checkDelivery(now: number): readonly Check[]
+  checkDelivery(now: number): Promise<readonly Check[]>
 }
 
 export type StoreListener = Readonly<{
@@ -23,6 +36,8 @@ export type StoreListener = Readonly<{
   onFatal: (error: Error) => void
   /** Told of every transaction that wrote something. */
   onBatch?: (batch: WrittenBatch) => void
+  /** Something about the database that is dangerous, in a sentence for a person. */
+  onWarning?: (warning: string) => void
 }>
 
 /** A store and the last number of its ids, from which new ids go on. */

@@ -1,10 +1,11 @@
 import type { Database } from './database.ts'
+import { postgresDatabase } from './postgres/database.ts'
 import { sqliteDatabase } from './sqlite/database.ts'
 
 /** What the configuration says about where events are kept. */
 export type DatabasePlace = Readonly<{
-  database: Readonly<{ kind: 'sqlite'; path: string }>
-  /** null: the key file beside the database. */
+  database: Readonly<{ kind: 'sqlite'; path: string }> | Readonly<{ kind: 'postgres'; url: string; schema: string }>
+  /** null: none is set. SQLite has a key file beside the database then. */
   encryptionKey: Uint8Array | null
 }>
 
@@ -13,5 +14,7 @@ export function databaseAt({ database, encryptionKey }: DatabasePlace): Database
   switch (database.kind) {
     case 'sqlite':
       return sqliteDatabase(database.path, encryptionKey)
+    case 'postgres':
+      return postgresDatabase(database, encryptionKey)
   }
 }

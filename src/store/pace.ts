@@ -13,7 +13,7 @@ export type PaceSettings = Readonly<{
 /** What a piece came to; what only looked says nothing of how long writing takes. */
 export type PieceEnd = 'wrote' | 'looked' | 'done'
 
-type Gait = Readonly<{
+type Speed = Readonly<{
   /**
    * So much longer than the quickest a piece may take: others' writes wait in line for that long, beside the disk. Where
    * the disk itself is slow it may be more, in proportion: there every piece costs others its sync.
@@ -22,8 +22,8 @@ type Gait = Readonly<{
   /** For every millisecond of work, so many of rest. */
   restFactor: number
 }>
-const gentle: Gait = { pieceMs: 0.4, restFactor: 12 }
-const hurried: Gait = { pieceMs: 5, restFactor: 1 }
+const gentle: Speed = { pieceMs: 0.4, restFactor: 12 }
+const hurried: Speed = { pieceMs: 5, restFactor: 1 }
 const pieceShareOfSync = 0.25
 const restMsMax = 2_000
 
@@ -54,13 +54,13 @@ export class Pace {
       const end = await piece(this.#limit)
       if (end === 'done') return
       const endedAt = now()
-      const gait = endedAt < hurriesAt ? gentle : hurried
-      if (end === 'wrote') this.#learn(endedAt - startedAt, gait)
-      await rest(Math.min(restMsMax, (endedAt - startedAt) * gait.restFactor), stopping)
+      const speed = endedAt < hurriesAt ? gentle : hurried
+      if (end === 'wrote') this.#learn(endedAt - startedAt, speed)
+      await rest(Math.min(restMsMax, (endedAt - startedAt) * speed.restFactor), stopping)
     }
   }
 
-  #learn(tookMs: number, { pieceMs }: Gait): void {
+  #learn(tookMs: number, { pieceMs }: Speed): void {
     const { limitMin, limitMax } = this.#settings
     this.#quickestMs = Math.min(this.#quickestMs, tookMs)
     const ownMs = tookMs - this.#quickestMs

@@ -72,6 +72,7 @@ export interface PipelineStore {
   endPending(request: EndPendingRequest): Promise<readonly EndedDelivery[]>
   /** The breaker, the hold, the failing and the last error of endpoints, kept so that they survive a restart. */
   putConditions(conditions: readonly Condition[]): Promise<void>
+  /** Of every endpoint for which one was put: the last. */
   listConditions(): Promise<readonly Condition[]>
 }
 

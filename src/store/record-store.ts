@@ -4,9 +4,11 @@ import type { Event, EventHead } from '../core/event.ts'
 
 /** The part of the store port for what people look at. Read on the side: it delays nobody. */
 export interface RecordStore {
+  /** An event with its body, as it was accepted; null: there is none with this id, or it was pruned. */
   getEvent(id: string): Promise<Event | null>
   /** Newest first. */
   listEvents(query: EventQuery): Promise<Page<EventSummary>>
+  /** A delivery as it is now, waiting or ended; null: there is none with this id, or it was pruned or discarded. */
   getDelivery(id: string): Promise<DeliveryRecord | null>
   /**
    * Ids of events (`evt_`), deliveries (`dlv_`) or replays (`rpl_`) that begin with this text, in the order of ids, of one

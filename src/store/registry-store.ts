@@ -1,6 +1,6 @@
 import type { RegistryItems, RegistryKind } from '../core/registry.ts'
 
-/** The part of the store port for what people set up: endpoints, sources, relays and API keys. */
+/** The part of the store port for what people set up: endpoints, sources, relays, API keys and settings. */
 export interface RegistryStore {
   /** All entries of a kind, oldest first. */
   listEntries<K extends RegistryKind>(kind: K): Promise<readonly RegistryEntry<K>[]>

@@ -38,6 +38,7 @@ export interface ReplayStore {
    * that one which fails again is not brought back a second time. `matched` is counted here.
    */
   createReplay(replay: Omit<Replay, 'matched'>): Promise<Replay>
+  /** A job as it is now; null: there is none with this id, or it was pruned. */
   getReplay(id: string): Promise<Replay | null>
   /** Newest first. */
   listReplays(query: ReplayQuery): Promise<Page<Replay>>

@@ -32,7 +32,7 @@ export function createSecretBox(key: Uint8Array): SecretBox {
       } catch (cause) {
         throw new PosthornError(
           'store_wrong_key',
-          'The encryption key does not fit this database; set POSTHORN_ENCRYPTION_KEY, or put the key file back beside the database.',
+          'The encryption key does not fit this database; set POSTHORN_ENCRYPTION_KEY to the key that it was made with, or put the key file back if it is SQLite.',
           { cause },
         )
       }

@@ -1,3 +1,4 @@
+import type { Bus } from '../shared-state/bus.ts'
 import type { ClusterStore } from './cluster-store.ts'
 import type { PipelineStore } from './pipeline-store.ts'
 import type { RecordStore } from './record-store.ts'
@@ -19,6 +20,8 @@ import type { StoreSpace, UpkeepStore } from './upkeep-store.ts'
 export interface Store extends PipelineStore, RecordStore, RegistryStore, ReplayStore, UpkeepStore, ClusterStore {
   /** How large it is; only for a store whose files are ours. */
   readonly space?: StoreSpace
+  /** How processes send each other texts; only for a store that several may share. It closes with the store. */
+  readonly bus?: Bus
   /** Whether the last write was kept; `problem` is a sentence for a person. Turns healthy again by itself. */
   health(): StoreHealth
   /** Writes what is under way, then closes. Reads that wait are rejected as `shutting_down`. May be called twice. */

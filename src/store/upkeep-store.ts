@@ -36,6 +36,12 @@ export interface UpkeepStore {
 
   /** What waits, and what is dead, by endpoint. Read on the side: it delays nobody. */
   stats(): Promise<StoreStats>
+
+  /**
+   * How many ordered lanes have deliveries that wait and none that is due or in hand. Such a lane stands still: this is a
+   * proof that there is none, and not a repair. Read on the side.
+   */
+  headlessLanes(): Promise<number>
 }
 
 /** Where a call ended, in words that only the store understands. As `after` of a request, null means: from the beginning. */

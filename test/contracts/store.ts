@@ -4,7 +4,7 @@ import { bornEndedContract } from './store/born-ended.ts'
 import { catalogueContract } from './store/catalogue.ts'
 import { chainContract } from './store/chains.ts'
 import { claimContract } from './store/claim.ts'
-import { clusterContract } from './store/cluster.ts'
+import { clusterContract, linkContract } from './store/cluster.ts'
 import { deadLetterCountContract } from './store/dead-letter-counts.ts'
 import { deadLetterContract } from './store/dead-letters.ts'
 import { laneContract } from './store/lanes.ts'
@@ -22,6 +22,7 @@ import { upkeepContract } from './store/upkeep.ts'
 export function storeContract(name: string, open: OpenStore): void {
   const promise = promises(open)
   describe(`${name}: members`, () => clusterContract(promise))
+  describe(`${name}: links of hubs`, () => linkContract(promise))
   describe(`${name}: append`, () => appendContract(promise))
   describe(`${name}: origins`, () => originContract(promise))
   describe(`${name}: born ended`, () => bornEndedContract(promise))

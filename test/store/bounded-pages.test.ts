@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { migrate } from '../../src/store/sqlite/migrations.ts'
 import { Reader } from '../../src/store/sqlite/reads.ts'
-import { wholePage } from '../../src/store/sqlite/whole-page.ts'
+import { wholePage } from '../../src/store/whole-page.ts'
 
 const rows = 25_000
 

@@ -15,10 +15,11 @@ import {
   truncate,
   writeFile,
 } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { PosthornError } from '../../src/core/errors.ts'
+import { databaseAt } from '../../src/store/open-store.ts'
 import { migrateFile } from '../../src/store/sqlite/migrate-file.ts'
 import { anArrival, anEndpoint } from '../support/builders.ts'
 import { itemsOf } from '../support/registry.ts'
@@ -311,4 +312,16 @@ describe('the owner file', () => {
     await refuses(scene.open(file), 'store_unavailable', /-owner is a link.*delete that file/)
     assert.equal(existsSync(theirs), false)
   })
+})
+
+test('a database exists once it was opened, and is named by its whole path', async (t) => {
+  const scene = new Scene(t)
+  const file = await scene.newFile()
+  const path = relative(process.cwd(), file)
+  const database = databaseAt({ database: { kind: 'sqlite', path }, encryptionKey: null })
+  assert.equal(await database.exists(), false)
+  const { store } = await database.open({ onFatal: assert.ifError })
+  await store.close()
+  assert.equal(await database.exists(), true)
+  assert.equal(database.name, file)
 })

@@ -11,6 +11,7 @@ import { DeadLetterHours } from '../../src/store/sqlite/dead-letter-hours.ts'
 import { EndpointTable } from '../../src/store/sqlite/endpoints.ts'
 import { matching, sortsAllThatWaits, walkMatching } from '../../src/store/sqlite/matching.ts'
 import { migrate } from '../../src/store/sqlite/migrations.ts'
+import { PullBack } from '../../src/store/sqlite/pull-back.ts'
 import { Reader } from '../../src/store/sqlite/reads.ts'
 import { ReplayOutcomes } from '../../src/store/sqlite/replay-outcomes.ts'
 import { Replays } from '../../src/store/sqlite/replays.ts'
@@ -43,9 +44,10 @@ function writerStatements(): readonly string[] {
   const hours = new DeadLetterHours(noted)
   const outcomes = new ReplayOutcomes(noted)
   new Append(noted, endpoints, hours)
+  new PullBack(noted, endpoints)
   const commit = new Commit(noted, endpoints, new ClaimWork(noted, endpoints), { hours, outcomes })
   const revival = new Revival(noted, endpoints, commit, outcomes)
-  const replays = new Replays(noted, endpoints, revival, outcomes)
+  const replays = new Replays(noted, endpoints, revival)
   new Upkeep(noted, endpoints, revival, { replays, hours })
   return statements
 }
@@ -101,7 +103,11 @@ describe('query plans of the writer', () => {
     ['the last in a lane', 'ORDER BY position DESC LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['who follows in a lane', 'ORDER BY position LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
     ['the next in a lane', 'ORDER BY d.position LIMIT 1', 'INDEX deliveries_lane (endpoint_no=? AND lane=?)'],
-    ['a time too far ahead', 'min(retry_after', 'INDEX deliveries_ready (endpoint_no=? AND due_at>?)'],
+    [
+      'a time too far ahead',
+      '(due_at, position, no) >',
+      'INDEX deliveries_ready (endpoint_no=? AND (due_at,position)>(?,?))',
+    ],
     ['what is too old', '(received_at, no) >', 'INDEX deliveries_pending (endpoint_no=? AND received_at>? AND'],
     ['what a removed endpoint leaves', 'UNION ALL', 'COVERING INDEX deliveries_pending (endpoint_no=?)'],
     ['who has anything pending', 'ORDER BY endpoint_no LIMIT 1', 'COVERING INDEX deliveries_pending (endpoint_no>?)'],

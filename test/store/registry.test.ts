@@ -1,22 +1,11 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import type { Source } from '../../src/core/source.ts'
 import { Registry } from '../../src/store/registry.ts'
 import type { Store } from '../../src/store/store.ts'
 import { aSource } from '../support/builders.ts'
 import { itemsOf } from '../support/registry.ts'
-import { openStoreFile, tempFolder } from '../support/sqlite.ts'
-
-async function opened(t: TestContext): Promise<Store> {
-  const folder = await tempFolder()
-  const store = await openStoreFile(join(folder.path, 'posthorn.db'))
-  t.after(async () => {
-    await store.close()
-    await folder.remove()
-  })
-  return store
-}
+import { storeFor } from '../support/sqlite.ts'
 
 /** A registry as one process has it, and what it says about changes. */
 async function process(store: Store): Promise<{ sources: Registry<'source'>; said: string[] }> {
@@ -33,7 +22,7 @@ const describe =
   (source: Source): Source => ({ ...source, description: `${source.description}${text}` })
 
 test('says what was loaded, put and removed, and what it was before', async (t) => {
-  const store = await opened(t)
+  const store = await storeFor(t)
   const source = aSource({ name: 'main' })
   await store.putEntry('source', source, 0)
   const { sources, said } = await process(store)
@@ -45,7 +34,7 @@ test('says what was loaded, put and removed, and what it was before', async (t) 
 })
 
 test('a change on top of a stale entry reads again and loses neither change', async (t) => {
-  const store = await opened(t)
+  const store = await storeFor(t)
   const source = aSource({ description: '' })
   await store.putEntry('source', source, 0)
   const [one, other] = [await process(store), await process(store)]
@@ -60,7 +49,7 @@ test('a change on top of a stale entry reads again and loses neither change', as
 })
 
 test('a change of an entry that another process has removed finds nothing', async (t) => {
-  const store = await opened(t)
+  const store = await storeFor(t)
   const source = aSource({ name: 'main' })
   await store.putEntry('source', source, 0)
   const [one, other] = [await process(store), await process(store)]
@@ -70,7 +59,7 @@ test('a change of an entry that another process has removed finds nothing', asyn
 })
 
 test('a name that is taken stays a conflict, and brings what the other process has put', async (t) => {
-  const store = await opened(t)
+  const store = await storeFor(t)
   const [one, other] = [await process(store), await process(store)]
   await one.sources.put(aSource({ name: 'main' }))
   await assert.rejects(other.sources.put(aSource({ name: 'main' })), { code: 'conflict' })
@@ -78,7 +67,7 @@ test('a name that is taken stays a conflict, and brings what the other process h
 })
 
 test('a refresh takes over what others have put and removed, and tells of nothing else', async (t) => {
-  const store = await opened(t)
+  const store = await storeFor(t)
   const [gone, changed, same] = [aSource({ name: 'gone' }), aSource({ name: 'changed' }), aSource({ name: 'same' })]
   for (const source of [gone, changed, same]) await store.putEntry('source', source, 0)
   const { sources, said } = await process(store)

@@ -90,7 +90,7 @@ export class Scene {
   }
 }
 
-/** Asks again and again until it is so; the test's time-out is the limit. */
+/** Asks again and again until it is so; the test's timeout is the limit. */
 export async function until(t: TestContext, condition: () => boolean): Promise<void> {
   if (condition()) return
   for await (const _ of setInterval(10, null, { signal: t.signal })) if (condition()) return

@@ -1,6 +1,7 @@
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { TestContext } from 'node:test'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
 
@@ -25,4 +26,15 @@ export async function copyOfFiles(folder: string): Promise<string> {
   const copy = await mkdtemp(join(tmpdir(), 'posthorn-test-'))
   await cp(folder, copy, { recursive: true })
   return copy
+}
+
+/** An empty store that is closed and removed when the test ends. */
+export async function storeFor(t: TestContext): Promise<Store> {
+  const folder = await tempFolder()
+  const store = await openStoreFile(join(folder.path, 'posthorn.db'))
+  t.after(async () => {
+    await store.close()
+    await folder.remove()
+  })
+  return store
 }

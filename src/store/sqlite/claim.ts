@@ -1,8 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { numberOf } from '../../core/id.ts'
 import { claimed, dueAfterInterruption, interruptionsAfter } from '../../core/lifecycle.ts'
-import type { Backlog, ClaimRequest, LeaseRenewal, PullBackRequest } from '../pipeline-store.ts'
-import type { LightClaim, LightClaimAnswer } from './bodies.ts'
+import type { LightClaim, LightClaimAnswer } from '../bodies.ts'
+import type { Backlog, ClaimRequest, LeaseRenewal } from '../pipeline-store.ts'
 import { deliveryAt, deliveryCells, deliveryColumns, toFacts } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { eventAt, eventCells, lightEventColumns, toLightEvent } from './event-rows.ts'
@@ -51,7 +51,6 @@ export class ClaimWork {
   readonly #firstPendingAfter: StatementSync
   readonly #lapsedAt: StatementSync
   readonly #renew: StatementSync
-  readonly #pullBack: StatementSync
   readonly #leased: StatementSync
   readonly #interrupt: StatementSync
   readonly #body: StatementSync
@@ -82,11 +81,6 @@ export class ClaimWork {
       SELECT endpoint_no, min(due_at) AS due_at FROM deliveries INDEXED BY deliveries_leased
       WHERE status = 'processing' AND due_at <= ? GROUP BY endpoint_no`)
     this.#renew = db.prepare(`UPDATE deliveries SET due_at = ? WHERE no = ? AND version = ? AND status = 'processing'`)
-    this.#pullBack = db.prepare(`
-      UPDATE deliveries INDEXED BY deliveries_ready
-      SET version = version + 1, due_at = ?1, retry_after = min(retry_after, ?1)
-      WHERE endpoint_no = ?2 AND status = 'pending' AND due_at IS NOT NULL AND due_at > ?1
-        AND (retry_after IS NULL) = ?3 AND (?4 IS NULL OR substr(last_error, 1, length(?4)) = ?4)`)
     this.#leased = db.prepare(`
       SELECT no, version, received_at, replayed_at, retry_after, interruptions
       FROM deliveries INDEXED BY deliveries_leased WHERE status = 'processing'`)
@@ -164,14 +158,6 @@ export class ClaimWork {
       if (this.#endpoints.find(endpointId).removed) found.push({ endpointId, nextDueAt: now })
     }
     return found
-  }
-
-  /** Two moves of many rows: what is due too late becomes due at the limit that is its own. */
-  pullBack({ endpointId, latestDueAt, untriedDueAt, lastError }: PullBackRequest): number {
-    const { no } = this.#endpoints.find(endpointId)
-    const pull = (dueAt: number, isUntried: 0 | 1) =>
-      Number(this.#pullBack.run(dueAt, no, isUntried, lastError ?? null).changes)
-    return pull(latestDueAt, 0) + pull(untriedDueAt, 1)
   }
 
   /** A new owner of the file voids the leases of the one before it. */

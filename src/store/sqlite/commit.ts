@@ -1,17 +1,10 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { DeliveryStatus } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
-import {
-  continuesChain,
-  isChainVoid,
-  isDueAfter,
-  laneEffect,
-  type Place,
-  placeOf,
-  promotionOf,
-} from '../../core/lanes.ts'
+import { continuesChain, isChainVoid, isParkedAfter, laneEffect, placeOf, promotionOf } from '../../core/lanes.ts'
 import { ended } from '../../core/lifecycle.ts'
 import type { Reason } from '../../core/outcome.ts'
+import { mayEndUnserved } from '../../core/selection.ts'
 import type { EndPendingRequest } from '../pipeline-store.ts'
 import type { EndedDelivery } from '../upkeep-store.ts'
 import { logAttemptSql } from './attempt-rows.ts'
@@ -100,7 +93,7 @@ export class Commit {
   /** Of a lane at a removed endpoint nobody is brought up: all of it ends. */
   #endUnserved(no: number, { reason, now }: EndPendingRequest, tally: Tally): readonly EndedDelivery[] {
     const record = this.#records.find(no)
-    if (record === null || (record.delivery.status !== 'pending' && record.delivery.status !== 'processing')) return []
+    if (record === null || !mayEndUnserved(record.delivery, now)) return []
     const { delivery, tenant, type } = record
     const row = packChange({ to: ended(delivery, reason, now), attempt: null, claimNext: null })
     this.#write(no, row, row.slice(changeAt.keeps_interruptions, attemptStart), tally)
@@ -109,14 +102,16 @@ export class Commit {
 
   #apply(row: ChangeRow, follower: ChangeRow | null, tally: Tally): ResultRow | 'followed' {
     const no = numberOf('dlv', row[changeAt.id] as string)
-    const before = row[changeAt.lane] === null ? undefined : this.#lanes.find(no)
     const cells = row.slice(changeAt.keeps_interruptions, attemptStart)
-    const place = before === undefined ? 'head' : placeOf(before.status, before.due_at, follows(row))
-    if (before !== undefined && !this.#isDue(before, place, row))
-      cells[changeAt.due_at - changeAt.keeps_interruptions] = null
+    const before = row[changeAt.lane] === null ? undefined : this.#lanes.find(no)
+    if (before === undefined) return this.#write(no, row, cells, tally) ? 'applied' : 'stale'
+    const status = row[changeAt.status] as DeliveryStatus
+    const place = placeOf(before.status, before.due_at, follows(row))
+    const effect = laneEffect(place, status)
+    const tail = effect === 'enters' ? this.#lanes.tailOf(before.endpoint_no, before.lane) : null
+    if (isParkedAfter(place, status, tail)) cells[changeAt.due_at - changeAt.keeps_interruptions] = null
     if (!this.#write(no, row, cells, tally)) return 'stale'
-    if (before === undefined) return 'applied'
-    switch (laneEffect(place, row[changeAt.status] as DeliveryStatus)) {
+    switch (effect) {
       case 'none':
         return 'applied'
       case 'enters':
@@ -143,12 +138,6 @@ export class Commit {
     this.#hours.add(endpointNo, row[changeAt.reason] as Reason, row[changeAt.settled_at] as number)
   }
 
-  /** Only what is pending can be parked: a lease and an end are as the change says. */
-  #isDue({ endpoint_no, lane }: LaneRow, place: Place, row: ChangeRow): boolean {
-    if (row[changeAt.status] !== 'pending') return true
-    return isDueAfter(place, place === 'out' ? this.#lanes.tailOf(endpoint_no, lane) : null)
-  }
-
   /** Whether this one is next in the lane, as it was read. */
   #isNext({ endpoint_no, lane }: LaneRow, row: ChangeRow): boolean {
     const next = this.#lanes.nextIn(endpoint_no, lane)
@@ -161,13 +150,15 @@ export class Commit {
     if (next === undefined) return 'applied'
     const claimNext = row[changeAt.claim_next] as number | null
     const isLarge = typeof next[claimAt.body] === 'number'
-    if (claimNext !== null && promotionOf(claimNext, isLarge) === 'claim') {
-      // It was never the head, so it was never in hand: it cannot be one that has to be claimed alone.
-      return this.#claims.take(next, { leaseEndsAt: claimNext, lapsed: false })
+    const promotion = promotionOf(claimNext, isLarge, row[changeAt.settled_at] as number)
+    switch (promotion.kind) {
+      case 'claim':
+        // It was never the head, so it was never in hand: it cannot be one that has to be claimed alone.
+        return this.#claims.take(next, { leaseEndsAt: promotion.leaseEndsAt, lapsed: false })
+      case 'release':
+        this.#release.run(promotion.dueAt, next[claimAt.no] as number, next[claimAt.version] as number)
+        return 'released'
     }
-    const settledAt = row[changeAt.settled_at] as number
-    this.#release.run(settledAt, next[claimAt.no] as number, next[claimAt.version] as number)
-    return 'released'
   }
 }
 

@@ -1,10 +1,12 @@
 import { constants, copyFileSync, existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { PosthornError } from '../../core/errors.ts'
 import type { Backup, BackupOptions, Check, Database } from '../database.ts'
 import { backupFile } from './backup-file.ts'
 import { checkKey } from './check-key.ts'
 import { checkDatabasePlace, fail, ok, storedDeliveryCheck, storedWaitingMax, warn } from './checkup.ts'
 import { readDeliveryState } from './delivery-state.ts'
+import { openExport } from './export.ts'
 import { migrateFile } from './migrate-file.ts'
 import { realFile } from './open-file.ts'
 import { openSqliteStore } from './sqlite-store.ts'
@@ -12,11 +14,17 @@ import { openSqliteStore } from './sqlite-store.ts'
 /** A database file; `key` null: the key file beside it. */
 export function sqliteDatabase(path: string, key: Uint8Array | null): Database {
   return {
+    name: resolve(path),
+    exists: async () => existsSync(path),
     open: (listener) => openSqliteStore({ file: path, key, ...listener }),
     migrate: (options) => migrateFile(path, options),
     backup: (target, options) => backup(path, key !== null, target, options),
+    openExport: async (otherKey) => openExport(path, key, otherKey),
+    openImport: async () => {
+      throw new PosthornError('invalid', 'An import needs a Postgres database to go to.')
+    },
     check: () => check(path, key),
-    checkDelivery: (now) => checkDelivery(path, now),
+    checkDelivery: async (now) => checkDelivery(path, now),
   }
 }
 

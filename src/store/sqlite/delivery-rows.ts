@@ -1,6 +1,7 @@
-import type { Delivery, DeliveryFacts, DeliveryStatus } from '../../core/delivery.ts'
+import { type Delivery, type DeliveryFacts, type DeliveryStatus, deliveryOf } from '../../core/delivery.ts'
+import type { Birth } from '../../core/lifecycle.ts'
 import type { Reason } from '../../core/outcome.ts'
-import { type Cell, type CellsOf, placesOf } from './rows.ts'
+import { type Cell, type CellsOf, placesOf, questionMarks } from './rows.ts'
 
 /** The columns of a delivery that never change. */
 const fixedNames = ['id', 'lane', 'received_at'] as const
@@ -24,6 +25,16 @@ const deliveryNames = [...fixedNames, ...changedNames] as const
 export const deliveryAt = placesOf(deliveryNames)
 export const deliveryCells = deliveryNames.length
 export const deliveryColumns = deliveryNames.map((name) => `d.${name}`).join(', ')
+
+/** Its keys and its place, what never changes, and then the cells that changes write. */
+export const insertDeliverySql = `
+  INSERT INTO deliveries (no, event_no, endpoint_no, position, ${deliveryNames.join(', ')})
+  VALUES (?, ?, ?, ?, ${questionMarks(deliveryNames)})`
+
+/** The same for one that arrives, with what its birth says. The defaults of all other columns are those of `newborn`. */
+export const insertArrivedSql = `
+  INSERT INTO deliveries (no, event_no, endpoint_no, position, ${fixedNames.join(', ')}, version, status, due_at, settled_at, reason)
+  VALUES (?, ?, ?, ?, ${questionMarks(fixedNames)}, 1, ?, ?, ?, ?)`
 
 /** ?1 is the row key, ?2 says whether interruptions still count, and then come the changed cells, the version first. */
 export const changeDeliverySql = `
@@ -49,23 +60,17 @@ export function toFacts(row: readonly Cell[], at: number, ids: { eventId: string
 }
 
 export function toDelivery(row: readonly Cell[], at: number, ids: { eventId: string; endpointId: string }): Delivery {
-  const facts = toFacts(row, at, ids)
-  const status = row[at + deliveryAt.status] as DeliveryStatus
-  const dueAt = row[at + deliveryAt.due_at] as number | null
-  const settledAt = row[at + deliveryAt.settled_at] as number
-  const reason = row[at + deliveryAt.reason] as Reason
-  switch (status) {
-    case 'pending':
-      return { ...facts, status, dueAt }
-    case 'processing':
-      return { ...facts, status, leaseEndsAt: dueAt ?? 0 }
-    case 'delivered':
-      return { ...facts, status, deliveredAt: settledAt }
-    case 'failed':
-      return { ...facts, status, reason, settledAt }
-    case 'dead_letter':
-      return { ...facts, status, reason, settledAt }
-  }
+  return deliveryOf(toFacts(row, at, ids), {
+    status: row[at + deliveryAt.status] as DeliveryStatus,
+    dueAt: row[at + deliveryAt.due_at] as number | null,
+    settledAt: row[at + deliveryAt.settled_at] as number,
+    reason: row[at + deliveryAt.reason] as Reason,
+  })
+}
+
+/** In the order of `insertDeliverySql`, after the keys and the place. */
+export function newCellsOf(delivery: Delivery): readonly Cell[] {
+  return [delivery.id, delivery.lane, delivery.receivedAt, ...changedCellsOf(delivery)]
 }
 
 export function changedCellsOf(delivery: Delivery): CellsOf<typeof changedNames> {
@@ -86,7 +91,7 @@ export function changedCellsOf(delivery: Delivery): CellsOf<typeof changedNames>
 }
 
 /** What a status says beyond the facts: due_at, settled_at, reason. */
-function statusCells(delivery: Delivery): readonly [number | null, number | null, Reason | null] {
+export function statusCells(delivery: Delivery | Birth): readonly [number | null, number | null, Reason | null] {
   switch (delivery.status) {
     case 'pending':
       return [delivery.dueAt, null, null]

@@ -1,4 +1,5 @@
 import type { Event, EventHead } from '../../core/event.ts'
+import type { LightEvent } from '../bodies.ts'
 import { largeBytesMin } from '../pipeline-store.ts'
 import { type Cell, type CellsOf, fromHeaders, placesOf, toHeaders } from './rows.ts'
 
@@ -24,13 +25,6 @@ export const eventColumns = `${eventHeadColumns}, e.body`
 /** For work: of a large body only the length is read. */
 export const lightEventColumns = `${eventHeadColumns},
   CASE WHEN length(e.body) < ${largeBytesMin} THEN e.body ELSE length(e.body) END`
-
-/** An event without its body if that is a large one: then `body` is its length. */
-export type LightEvent = EventHead & Readonly<{ body: Uint8Array | number }>
-
-export function bytesOf({ body }: LightEvent): number {
-  return typeof body === 'number' ? body : body.length
-}
 
 export function toEvent(row: readonly Cell[], at: number): Event {
   return toLightEvent(row, at) as Event

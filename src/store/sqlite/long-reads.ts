@@ -2,12 +2,13 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { DeliveryFilter, GroupBy } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
 import {
+  cancellable,
   deadOnly,
+  discardable,
   isRecovery,
   reachesTenant,
   type Selection,
   selectedDeliveries,
-  waitingOnly,
 } from '../../core/selection.ts'
 import type { DeadLetterGroup } from '../replay-store.ts'
 import type { SpaceSizes, StoreStats } from '../upkeep-store.ts'
@@ -16,7 +17,7 @@ import { countMatching, type Matching, matching, newestKeys, walkMatching } from
 import type { Reads } from './reads.ts'
 import { countRecovery, readEndpoint } from './recovery.ts'
 import { Statements } from './statements.ts'
-import { readSizes, readStats } from './stats.ts'
+import { countHeadlessLanes, readSizes, readStats } from './stats.ts'
 
 /** Reads that may look at everything there is. They have a thread of their own: nobody's page waits for them. */
 export type LongReads = {
@@ -28,6 +29,7 @@ export type LongReads = {
   findDead: { request: DeadQuery; answer: readonly Found[] }
   measureReplay: { request: { selection: Selection; tenant: string | null }; answer: Measured }
   stats: { request: null; answer: StoreStats }
+  headlessLanes: { request: null; answer: number }
   sizes: { request: null; answer: SpaceSizes }
 }
 
@@ -65,7 +67,7 @@ export class LongReader {
   }
 
   findWaiting({ filter, before, limit }: WaitingQuery): readonly string[] {
-    const waiting = matching(waitingOnly(filter), this.#statements)
+    const waiting = matching(cancellable(filter), this.#statements)
     const start = before === null ? null : numberOf('dlv', before)
     const bounds = { before: start, limit, looksMax: Number.POSITIVE_INFINITY, rowKey: 'd.no' }
     const { keys } = newestKeys(this.#statements, waiting, bounds)
@@ -79,8 +81,7 @@ export class LongReader {
    * search goes on from there, and begins anew before it says that there is nothing.
    */
   findDead({ filter, limit, settledBy }: DeadQuery): readonly Found[] {
-    const { ways, rest } = matching(deadOnly(filter), this.#statements)
-    const dead: Matching = { ways, rest: [...rest, ['d.settled_at <= ?', settledBy]] }
+    const dead = matching(discardable(filter, settledBy), this.#statements)
     const asked = JSON.stringify(filter)
     const after = this.#searched?.asked === asked ? this.#searched.after : 0
     const goneOn = this.#searchDead(dead, limit, after)
@@ -110,6 +111,10 @@ export class LongReader {
 
   stats(): StoreStats {
     return readStats(this.#statements)
+  }
+
+  headlessLanes(): number {
+    return countHeadlessLanes(this.#statements)
   }
 
   sizes(): SpaceSizes {

@@ -147,7 +147,7 @@ type Asked = { readonly [Name in keyof DeliveryFilter]: DeliveryFilter[Name] | u
 
 function conditionsOf(filter: Asked): readonly Condition[] {
   const { tenant, statuses, endpointId, eventId, replayId, key, type, statusClasses, reason } = filter
-  const { exceptReasons, error, from, to, ids } = filter
+  const { exceptReasons, error, from, to, settledBy, ids } = filter
   const conditions: Condition[] = []
   if (tenant !== undefined) conditions.push(['e.tenant = ?', tenant])
   if (key !== undefined) conditions.push(['e.key = ?', key])
@@ -168,6 +168,7 @@ function conditionsOf(filter: Asked): readonly Condition[] {
   if (error !== undefined) conditions.push(['instr(lower(d.last_error), lower(?)) > 0', error])
   if (from !== undefined) conditions.push(['d.received_at >= ?', from])
   if (to !== undefined) conditions.push(['d.received_at < ?', to])
+  if (settledBy !== undefined) conditions.push(['d.settled_at <= ?', settledBy])
   if (statusClasses !== undefined)
     conditions.push([lastStatusSql, JSON.stringify(statusClasses.map(Number.parseFloat))])
   return conditions

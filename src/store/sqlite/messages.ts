@@ -4,6 +4,7 @@ import type { Event } from '../../core/event.ts'
 import { type BornEnded, bornEnded, keepsInterruptions } from '../../core/lifecycle.ts'
 import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
+import type { LightClaim, LightClaimAnswer } from '../bodies.ts'
 import type {
   Appended,
   AppendedItem,
@@ -22,8 +23,7 @@ import type { RegistryEntry } from '../registry-store.ts'
 import type { CancelledDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type { EndedDelivery, Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
 import { attemptCellsOf } from './attempt-rows.ts'
-import type { LightClaim, LightClaimAnswer } from './bodies.ts'
-import { changedCellsOf, changedNames } from './delivery-rows.ts'
+import { changedCellsOf, changedNames, newCellsOf } from './delivery-rows.ts'
 import { eventCellsOf, eventHead } from './event-rows.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
@@ -143,7 +143,7 @@ function packEnded(
   ended: BornEnded,
 ): string {
   const failed = bornEnded(newborn({ id, eventId, endpointId, lane, receivedAt }), ended)
-  const cells: EndedCells = { delivery: changedCellsOf(failed), attempt: attemptCellsOf(ended.attempt) }
+  const cells: EndedCells = { delivery: newCellsOf(failed), attempt: attemptCellsOf(ended.attempt) }
   return JSON.stringify(cells)
 }
 

@@ -63,6 +63,7 @@ function serve(
     findDead: (request) => long.findDead(request),
     measureReplay: (request) => long.measureReplay(request),
     stats: () => long.stats(),
+    headlessLanes: () => long.headlessLanes(),
     sizes: () => long.sizes(),
   }
 }

@@ -3,16 +3,15 @@ import type { Attempt } from '../../core/attempt.ts'
 import type { Event } from '../../core/event.ts'
 import { numberOf, numbersBeginning, shortIdPrefix } from '../../core/id.ts'
 import type { Replay } from '../../core/replay.ts'
+import { bytesOf, type LightUpcoming } from '../bodies.ts'
 import type { AheadRequest } from '../pipeline-store.ts'
 import type { DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, IdQuery, Page } from '../record-store.ts'
 import type { ReplayQuery } from '../replay-store.ts'
 import type { DeadLetterCount } from '../upkeep-store.ts'
 import { attemptColumns, toAttempt } from './attempt-rows.ts'
-import type { LightUpcoming } from './bodies.ts'
 import { readDeadLettersSince } from './dead-letter-hours.ts'
 import { deliveryCells, deliveryColumns, toDelivery } from './delivery-rows.ts'
 import {
-  bytesOf,
   eventColumns,
   eventHead,
   eventHeadColumns,

@@ -8,7 +8,7 @@ import type { Statements } from './statements.ts'
 
 /** What an endpoint should have had: a delivery to make, or one to send again. */
 export type Recoverable =
-  | Readonly<{ kind: 'missing'; eventNo: number; key: string | null; receivedAt: number }>
+  | Readonly<{ kind: 'missing'; eventNo: number; eventId: string; key: string | null; receivedAt: number }>
   | Readonly<{ kind: 'again'; no: number }>
 
 export type RecoveryEndpoint = Readonly<{ no: number; tenant: string; types: readonly string[] }>
@@ -16,7 +16,7 @@ export type RecoveryEndpoint = Readonly<{ no: number; tenant: string; types: rea
 export type Recovered = Readonly<{ items: readonly Recoverable[]; doneNo: number; exhausted: boolean }>
 
 const eventsSql = `
-  SELECT e.no, e.tenant, e.type, e.key, e.received_at FROM events e WHERE e.no > ? AND e.no <= ? ORDER BY e.no`
+  SELECT e.no, e.tenant, e.type, e.key, e.received_at, e.id FROM events e WHERE e.no > ? AND e.no <= ? ORDER BY e.no`
 const deliveriesSql = `
   SELECT d.no, d.status, d.reason FROM deliveries d INDEXED BY deliveries_of_event
   WHERE d.event_no = ? AND d.endpoint_no = ? ORDER BY d.no`
@@ -83,18 +83,24 @@ function recoverables(
   selection: Recovery,
   endpoint: RecoveryEndpoint,
   wants: (type: string) => boolean,
-  [eventNo, tenant, type, key, receivedAt]: readonly Cell[],
+  row: readonly Cell[],
 ): readonly Recoverable[] {
-  const isWanted = tenant === endpoint.tenant && wants(type as string)
-  if (!mayRecover(selection, receivedAt as number, isWanted)) return []
-  const deliveries = statements.rows(deliveriesSql, [eventNo as number, endpoint.no])
+  const [eventNo, tenant, type, key, receivedAt, eventId] = row as [
+    number,
+    string,
+    string,
+    string | null,
+    number,
+    string,
+  ]
+  const isWanted = tenant === endpoint.tenant && wants(type)
+  if (!mayRecover(selection, receivedAt, isWanted)) return []
+  const deliveries = statements.rows(deliveriesSql, [eventNo, endpoint.no])
   switch (recoveryStep(selection.only, isWanted, deliveries.length)) {
     case 'none':
       return []
-    case 'make': {
-      const missing = { eventNo: eventNo as number, key: key as string | null, receivedAt: receivedAt as number }
-      return [{ kind: 'missing', ...missing }]
-    }
+    case 'make':
+      return [{ kind: 'missing', eventNo, eventId, key, receivedAt }]
     case 'again':
       return deliveries
         .filter(([, status, reason]) => mayGoAgain(status as DeliveryStatus, reason as Reason | null))

@@ -1,15 +1,26 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { PosthornError } from '../../core/errors.ts'
-import { type RegistryItems, type RegistryKind, splitSecrets, uniqueName } from '../../core/registry.ts'
+import {
+  changedMeanwhile,
+  nameTaken,
+  type RegistryItems,
+  type RegistryKind,
+  splitSecrets,
+  uniqueName,
+} from '../../core/registry.ts'
 import type { RegistryEntry } from '../registry-store.ts'
 import type { SecretBox } from '../secret-box.ts'
 import type { EndpointTable } from './endpoints.ts'
 
-const words: Readonly<Record<RegistryKind, string>> = {
-  endpoint: 'endpoint',
-  source: 'source',
-  relay: 'relay',
-  key: 'API key',
+type EntryRow = Readonly<{ id: string; settings: string; secrets: Uint8Array | null }>
+
+/** A row of the registry with its secrets. */
+export function toItem({ id, settings, secrets }: EntryRow, box: SecretBox): RegistryItems[RegistryKind] {
+  const item = JSON.parse(settings)
+  if (secrets === null) return item
+  const opened = JSON.parse(box.open(secrets, id))
+  // Secrets of a source were once kept without their field's name.
+  return Array.isArray(opened) ? { ...item, secrets: opened } : { ...item, ...opened }
 }
 
 /** What people set up; runs inside the batch's transaction. */
@@ -39,25 +50,21 @@ export class RegistryTable {
   }
 
   list<K extends RegistryKind>(kind: K): RegistryEntry<K>[] {
-    return this.#list.all(kind).map((row) => {
-      const settings = JSON.parse(row.settings as string)
-      const version = row.version as number
-      if (row.secrets === null) return { item: settings, version }
-      const secrets = JSON.parse(this.#box.open(row.secrets as Uint8Array, row.id as string))
-      // Secrets of a source were once kept without their field's name.
-      return { item: Array.isArray(secrets) ? { ...settings, secrets } : { ...settings, ...secrets }, version }
-    })
+    return this.#list.all(kind).map((row) => ({
+      item: toItem(row as EntryRow, this.#box) as RegistryItems[K],
+      version: row.version as number,
+    }))
   }
 
   put<K extends RegistryKind>(kind: K, item: RegistryItems[K], expectedVersion: number): number {
     const { id } = item
     const version = (this.#versionOf.get(kind, id)?.version ?? 0) as number
     if (version !== expectedVersion) {
-      throw new PosthornError('conflict', `The ${words[kind]} ${id} was changed by somebody else; read it again.`)
+      throw new PosthornError('conflict', changedMeanwhile(kind, id))
     }
     const unique = uniqueName(kind, item)
     if (unique !== null && this.#nameTaken.get(kind, unique.scope, unique.name, id) !== undefined) {
-      throw new PosthornError('conflict', `Another ${words[kind]} is named ${unique.name}; choose another name.`)
+      throw new PosthornError('conflict', nameTaken(kind, unique.name))
     }
     if (kind === 'endpoint') this.#endpoints.put(item as RegistryItems['endpoint'])
     const { settings, secrets } = splitSecrets(kind, item)

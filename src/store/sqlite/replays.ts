@@ -1,14 +1,21 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { laneOf } from '../../core/lanes.ts'
-import type { Replay, ReplayStatus } from '../../core/replay.ts'
-import { isRecovery, type Recovery, reachesTenant, selectedDeliveries, selectionStart } from '../../core/selection.ts'
+import {
+  mayPruneReplay,
+  type Replay,
+  type ReplayStatus,
+  replayMoved,
+  replayStepped,
+  type StepDone,
+  stepWithoutEndpoint,
+} from '../../core/replay.ts'
+import { isRecovery, mayRecoverTo, type Recovery, selectedDeliveries, selectionStart } from '../../core/selection.ts'
 import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type { EndpointTable } from './endpoints.ts'
 import type { Found } from './long-reads.ts'
 import { firstNumberSince, matching, type Span, walkMatching } from './matching.ts'
 import { type Recoverable, walkRecovery } from './recovery.ts'
-import type { ReplayOutcomes } from './replay-outcomes.ts'
-import { replayAt, replayColumns, toReplay } from './replay-rows.ts'
+import { ReplayStates, replayAt, replayColumns, toReplay } from './replay-rows.ts'
 import type { Revival } from './revival.ts'
 import { Statements } from './statements.ts'
 
@@ -16,43 +23,27 @@ import { Statements } from './statements.ts'
 const looksPerStepMax = 5_000
 
 type Job = Readonly<{ no: number; replay: Replay; span: Span }>
-type Progress = Readonly<{
-  requeued: number
-  skipped: number
-  doneNo: number
-  exhausted: boolean
-  endpointIds: readonly string[]
-}>
+type Progress = StepDone & Readonly<{ doneNo: number; endpointIds: readonly string[] }>
 
 /** Replay jobs and what they do; runs inside the batch's transaction. */
 export class Replays {
   readonly #endpoints: EndpointTable
   readonly #revival: Revival
-  readonly #outcomes: ReplayOutcomes
+  readonly #states: ReplayStates
   readonly #statements: Statements
   readonly #insert: StatementSync
-  readonly #change: StatementSync
-  readonly #progress: StatementSync
-  readonly #prune: StatementSync
+  readonly #goOn: StatementSync
+  readonly #delete: StatementSync
 
-  constructor(db: DatabaseSync, endpoints: EndpointTable, revival: Revival, outcomes: ReplayOutcomes) {
+  constructor(db: DatabaseSync, endpoints: EndpointTable, revival: Revival) {
     this.#endpoints = endpoints
     this.#revival = revival
-    this.#outcomes = outcomes
+    this.#states = new ReplayStates(db)
     this.#statements = new Statements(db)
     this.#insert = db.prepare(`
       INSERT INTO replays (${replayColumns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-    this.#change = db.prepare(`
-      UPDATE replays SET status = ?1, updated_at = ?2,
-        ended_at = CASE WHEN ?1 IN ('finished', 'cancelled') THEN ?2 ELSE NULL END
-      WHERE id = ?3 AND status = ?4`)
-    this.#progress = db.prepare(`
-      UPDATE replays SET requeued = requeued + ?, skipped = skipped + ?, done_no = ?, updated_at = ? WHERE id = ?`)
-    this.#prune = db.prepare(`
-      DELETE FROM replays WHERE no IN (
-        SELECT no FROM replays
-        WHERE coalesce(settled_at, ended_at) < ? AND coalesce(requeued - delivered - failed_again, 0) = 0
-        ORDER BY no LIMIT ?)`)
+    this.#goOn = db.prepare('UPDATE replays SET done_no = ? WHERE no = ?')
+    this.#delete = db.prepare('DELETE FROM replays WHERE no = ?')
   }
 
   create({ replay, lastNo }: { replay: Replay; lastNo: number }): Replay {
@@ -68,25 +59,23 @@ export class Replays {
   }
 
   change({ id, from, to, now }: { id: string; from: ReplayStatus; to: ReplayStatus; now: number }): Replay | null {
-    this.#change.run(to, now, id, from)
     const no = this.#find(id)?.no
-    if (no !== undefined) this.#outcomes.settle(no, now)
+    if (no !== undefined) this.#states.change(no, (replay) => replayMoved(replay, { from, to }, now))
     return this.#find(id)?.replay ?? null
   }
 
   prune({ before, limit }: { before: number; limit: number }): number {
-    return Number(this.#prune.run(before, limit).changes)
+    const over = this.#states.endedBefore(before, (replay) => mayPruneReplay(replay, before), limit)
+    for (const no of over) this.#delete.run(no)
+    return over.length
   }
 
   step(step: ReplayStep): ReplayStepped {
     const job = this.#find(step.id)
     if (job === null || job.replay.status !== 'running') return { replay: job?.replay ?? null, endpointIds: [] }
     const progress = this.#advance(job, step)
-    this.#progress.run(progress.requeued, progress.skipped, progress.doneNo, step.now, step.id)
-    if (progress.exhausted) {
-      this.#change.run('finished', step.now, step.id, 'running')
-      this.#outcomes.settle(job.no, step.now)
-    }
+    this.#goOn.run(progress.doneNo, job.no)
+    this.#states.change(job.no, (replay) => replayStepped(replay, progress, step.now))
     return { replay: this.#find(step.id)?.replay ?? null, endpointIds: progress.endpointIds }
   }
 
@@ -111,15 +100,12 @@ export class Replays {
   }
 
   #recover({ no: replayNo, replay, span }: Job, selection: Recovery, step: ReplayStep): Progress {
-    const { matched, requeued, skipped, tenant } = replay
     const key = this.#endpoints.find(selection.endpointId)
-    const isForeign = step.recover !== null && !reachesTenant(tenant, step.recover.tenant)
-    if (key.removed || isForeign) {
-      const left = Math.max(0, matched - requeued - skipped)
-      return { requeued: 0, skipped: left, doneNo: span.last, exhausted: true, endpointIds: [] }
-    }
     const { recover } = step
-    if (recover === null) throw new Error(`${step.id} recovers an endpoint, so the step has to say what it wants`)
+    if (recover === null && !key.removed)
+      throw new Error(`${step.id} recovers an endpoint, so the step has to say what it wants`)
+    if (recover === null || !mayRecoverTo(replay.tenant, key.removed ? null : recover.tenant))
+      return { ...stepWithoutEndpoint(replay), doneNo: span.last, endpointIds: [] }
     const bounds = { span, limit: step.limit, looksMax: looksPerStepMax }
     const endpoint = { no: key.no, tenant: recover.tenant, types: recover.types }
     const { items, doneNo, exhausted } = walkRecovery(this.#statements, selection, endpoint, bounds)

@@ -1,12 +1,13 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Pending, Settled } from '../../core/delivery.ts'
+import { type Delivery, type DeliveryStatus, newborn, type Pending, type Settled } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
-import { waitsBehind } from '../../core/lanes.ts'
-import { ended, expired, replayed } from '../../core/lifecycle.ts'
-import { mayRequeue } from '../../core/selection.ts'
+import { arrivalPosition, waitsBehind } from '../../core/lanes.ts'
+import { bornBackfilled, ended, expired, replayed } from '../../core/lifecycle.ts'
+import { mayCancel, mayDiscard, mayExpire, mayRequeue } from '../../core/selection.ts'
 import type { CancelledDelivery } from '../replay-store.ts'
 import type { Commit } from './commit.ts'
 import { DeliveryRecords } from './delivery-records.ts'
+import { insertDeliverySql, newCellsOf } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { LaneRows } from './lane-rows.ts'
 import type { Found } from './long-reads.ts'
@@ -15,6 +16,8 @@ import type { ReplayOutcomes } from './replay-outcomes.ts'
 
 /** As it was before. */
 type Ended = Readonly<{ delivery: Pending; tenant: string; type: string }>
+
+type SeenRow = Readonly<{ status: DeliveryStatus; settled_at: number | null }>
 
 const noAttempt = { attempt: null, claimNext: null }
 
@@ -28,7 +31,8 @@ export class Revival {
   readonly #insert: StatementSync
   readonly #lanes: LaneRows
   readonly #deleteAttempts: StatementSync
-  readonly #deleteDead: StatementSync
+  readonly #seen: StatementSync
+  readonly #delete: StatementSync
 
   constructor(db: DatabaseSync, endpoints: EndpointTable, commit: Commit, outcomes: ReplayOutcomes) {
     this.#endpoints = endpoints
@@ -36,16 +40,11 @@ export class Revival {
     this.#outcomes = outcomes
     this.#records = new DeliveryRecords(db, endpoints)
     this.#dueAt = db.prepare('SELECT due_at FROM deliveries WHERE no = ?')
-    this.#insert = db.prepare(`
-      INSERT INTO deliveries
-        (no, id, event_no, endpoint_no, lane, position, status, version, due_at, received_at, replayed_at,
-          replay_no)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'pending', 1, ?6, ?7, ?8, ?9)`)
+    this.#insert = db.prepare(insertDeliverySql)
     this.#lanes = new LaneRows(db)
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE delivery_no = ?')
-    this.#deleteDead = db.prepare(`
-      DELETE FROM deliveries
-      WHERE no = ? AND version = ? AND settled_at <= ? AND status IN ('failed', 'dead_letter')`)
+    this.#seen = db.prepare('SELECT status, settled_at FROM deliveries WHERE no = ? AND version = ?')
+    this.#delete = db.prepare('DELETE FROM deliveries WHERE no = ? AND version = ?')
   }
 
   /** Requeues a settled delivery for a replay. What belongs to a removed endpoint stays: it would wait for nobody. */
@@ -67,54 +66,62 @@ export class Revival {
 
   /** Ends a pending delivery that is too old; null: it is not pending any more. */
   expire(no: number, now: number): Ended | null {
-    return this.#end(no, (delivery) => expired(delivery, now))
+    return this.#end(no, mayExpire, (delivery) => expired(delivery, now))
   }
 
   /** Ends those that are still pending. One by one: the end of a head changes the next in its lane, which may be among them. */
   cancel(deliveryIds: readonly string[], now: number): readonly CancelledDelivery[] {
     return deliveryIds.flatMap((id) => {
       const no = numberOf('dlv', id)
-      const end = no === null ? null : this.#end(no, (delivery) => ended(delivery, 'cancelled', now))
+      const end = no === null ? null : this.#end(no, mayCancel, (delivery) => ended(delivery, 'cancelled', now))
       if (end === null) return []
       const { eventId, endpointId } = end.delivery
       return [{ deliveryId: end.delivery.id, eventId, endpointId, tenant: end.tenant, type: end.type }]
     })
   }
 
-  /**
-   * Makes a delivery of an old event; answers whether it is due now. Its age counts from now: otherwise what is
-   * backfilled would expire before its first try.
-   */
+  /** Makes a delivery of an old event; answers whether it is due now. */
   insert(given: {
     id: string
     eventNo: number
+    eventId: string
     endpointNo: number
     lane: string | null
     receivedAt: number
     now: number
     replayNo: number
   }): boolean {
-    const { id, eventNo, endpointNo, lane, receivedAt, now, replayNo } = given
+    const { id, eventNo, eventId, endpointNo, lane, receivedAt, now, replayNo } = given
     const no = numberOf('dlv', id)
-    const behind = waitsBehind(lane === null ? null : this.#lanes.tailOf(endpointNo, lane))
-    this.#insert.run(no, id, eventNo, endpointNo, lane, behind ? null : now, receivedAt, now, replayNo)
+    const isBehind = waitsBehind(lane === null ? null : this.#lanes.tailOf(endpointNo, lane))
+    const facts = newborn({ id, eventId, endpointId: this.#endpoints.idOf(endpointNo), lane, receivedAt })
+    const delivery = bornBackfilled(facts, isBehind, now)
+    this.#insert.run(no, eventNo, endpointNo, arrivalPosition(no ?? 0, null), ...newCellsOf(delivery))
+    this.#outcomes.link(no, replayNo)
     if (lane !== null) this.#lanes.moveToTail(no, endpointNo, lane)
-    return !behind
+    return delivery.dueAt !== null
   }
 
+  /** Deletes those that are as they were seen, and may be discarded. */
   discard(found: readonly Found[], settledBy: number): number {
     let count = 0
     for (const { no, version } of found) {
-      if (this.#deleteDead.run(no, version, settledBy).changes === 0) continue
+      const row = this.#seen.get(no, version) as unknown as SeenRow | undefined
+      if (row === undefined || !mayDiscard(row.status, row.settled_at, settledBy)) continue
+      this.#delete.run(no, version)
       this.#deleteAttempts.run(no)
       count += 1
     }
     return count
   }
 
-  #end(no: number, end: (delivery: Pending) => Settled): Ended | null {
+  #end(
+    no: number,
+    mayEnd: (delivery: Delivery) => delivery is Pending,
+    end: (delivery: Pending) => Settled,
+  ): Ended | null {
     const record = this.#records.find(no)
-    if (record === null || record.delivery.status !== 'pending') return null
+    if (record === null || !mayEnd(record.delivery)) return null
     const { delivery, tenant, type } = record
     this.#commit.run([packChange({ to: end(delivery), ...noAttempt })])
     return { delivery, tenant, type }

@@ -1,4 +1,5 @@
-import type { Beat, ClusterStore, Joined } from '../cluster-store.ts'
+import { hostname } from 'node:os'
+import type { Beat, ClusterStore, HubLink, Joined, LinkKey, LinkPut, Member } from '../cluster-store.ts'
 
 const id = 'single'
 
@@ -7,10 +8,16 @@ const id = 'single'
  * when it was opened, and goes on from there whatever happens to that clock.
  */
 export class SingleMember implements ClusterStore {
+  readonly #startedAt = Date.now()
   readonly #openedAt = Date.now() - performance.now()
+  readonly #version: string
   readonly #registryVersion: () => Promise<number>
+  readonly #links = new Map<string, HubLink>()
+  #linksVersion = 0
+  #handlers: readonly string[] = []
 
-  constructor(registryVersion: () => Promise<number>) {
+  constructor(version: string, registryVersion: () => Promise<number>) {
+    this.#version = version
     this.#registryVersion = registryVersion
   }
 
@@ -18,9 +25,10 @@ export class SingleMember implements ClusterStore {
     return { id, now: this.#now(), lease: null }
   }
 
-  async beat(): Promise<Beat> {
-    const registryVersion = await this.#registryVersion()
-    return { now: this.#now(), members: [id], leader: id, registryVersion, isLost: false }
+  async beat(handlers: readonly string[] = []): Promise<Beat> {
+    this.#handlers = handlers
+    const versions = { registryVersion: await this.#registryVersion(), linksVersion: this.#linksVersion }
+    return { now: this.#now(), members: [id], leader: id, ...versions, isLost: false, handlersElsewhere: [] }
   }
 
   async leave(): Promise<void> {}
@@ -28,6 +36,36 @@ export class SingleMember implements ClusterStore {
   hint(): void {}
 
   onHint(): void {}
+
+  async listHeld(): Promise<readonly []> {
+    return []
+  }
+
+  async listMembers(): Promise<readonly Member[]> {
+    const facts = { host: hostname(), pid: process.pid, version: this.#version, since: this.#startedAt }
+    return [{ id, ...facts, isLeader: true, beatMs: null, handlers: this.#handlers }]
+  }
+
+  async putLinks(links: readonly LinkPut[]): Promise<readonly (number | null)[]> {
+    return links.map(({ epoch, ...link }) => {
+      if (epoch !== null && this.#links.get(link.relayId)?.epoch !== epoch) return null
+      const kept = epoch ?? ++this.#linksVersion
+      this.#links.set(link.relayId, { ...link, member: id, epoch: kept })
+      return kept
+    })
+  }
+
+  async dropLinks(links: readonly LinkKey[]): Promise<void> {
+    for (const { relayId, epoch } of links) {
+      if (this.#links.get(relayId)?.epoch !== epoch) continue
+      this.#links.delete(relayId)
+      this.#linksVersion += 1
+    }
+  }
+
+  async listLinks(): Promise<readonly HubLink[]> {
+    return [...this.#links.values()]
+  }
 
   #now(): number {
     return Math.floor(this.#openedAt + performance.now())

@@ -6,7 +6,8 @@ import type { Event } from '../../core/event.ts'
 import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Selection } from '../../core/selection.ts'
-import type { Beat, Joined } from '../cluster-store.ts'
+import { Bodies } from '../bodies.ts'
+import type { Beat, HubLink, Joined, LinkKey, LinkPut, Member } from '../cluster-store.ts'
 import type { OpenedStore } from '../database.ts'
 import type {
   AheadRequest,
@@ -36,7 +37,8 @@ import type {
   StoreSpace,
   StoreStats,
 } from '../upkeep-store.ts'
-import { Bodies } from './bodies.ts'
+import { posthornVersion } from '../version.ts'
+import { wholePage } from '../whole-page.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { makeFolder } from './folder.ts'
 import type { LongReads } from './long-reads.ts'
@@ -46,7 +48,6 @@ import { realFile } from './open-file.ts'
 import { ReadThread } from './read-thread.ts'
 import type { Reads } from './reads.ts'
 import { SingleMember } from './single-member.ts'
-import { wholePage } from './whole-page.ts'
 import { WriteThread } from './write-thread.ts'
 
 export type SqliteSettings = Readonly<{
@@ -78,7 +79,7 @@ class SqliteStore implements Store {
   /** For what may look at everything: a page or a single read never waits behind it. */
   readonly #longReader: ReadThread<LongReads>
   readonly #bodies: Bodies
-  readonly #member = new SingleMember(() => this.#writer.call('registryVersion', null))
+  readonly #member = new SingleMember(posthornVersion, () => this.#writer.call('registryVersion', null))
   #closing: Promise<void> | null = null
 
   constructor(file: string, writer: WriteThread) {
@@ -96,8 +97,8 @@ class SqliteStore implements Store {
     return this.#member.join()
   }
 
-  beat(): Promise<Beat> {
-    return this.#member.beat()
+  beat(handlers?: readonly string[]): Promise<Beat> {
+    return this.#member.beat(handlers)
   }
 
   leave(): Promise<void> {
@@ -110,6 +111,26 @@ class SqliteStore implements Store {
 
   onHint(): void {
     this.#member.onHint()
+  }
+
+  listHeld(): Promise<readonly []> {
+    return this.#member.listHeld()
+  }
+
+  listMembers(): Promise<readonly Member[]> {
+    return this.#member.listMembers()
+  }
+
+  putLinks(links: readonly LinkPut[]): Promise<readonly (number | null)[]> {
+    return this.#member.putLinks(links)
+  }
+
+  dropLinks(links: readonly LinkKey[]): Promise<void> {
+    return this.#member.dropLinks(links)
+  }
+
+  listLinks(): Promise<readonly HubLink[]> {
+    return this.#member.listLinks()
   }
 
   async append(arrivals: readonly Arrival[]): Promise<Appended> {
@@ -273,6 +294,10 @@ class SqliteStore implements Store {
 
   stats(): Promise<StoreStats> {
     return this.#longReader.call('stats', null)
+  }
+
+  headlessLanes(): Promise<number> {
+    return this.#longReader.call('headlessLanes', null)
   }
 
   deadLettersSince(at: number): Promise<readonly DeadLetterCount[]> {

@@ -20,6 +20,10 @@ export function readStats(statements: Statements): StoreStats {
   }
 }
 
+export function countHeadlessLanes(statements: Statements): number {
+  return (statements.row(headlessSql, []) as [number])[0]
+}
+
 export function readSizes(statements: Statements, file: string): SpaceSizes {
   const [pageBytes, freePages] = statements.row(pagesSql, []) as [number, number]
   return { fileBytes: sizeOf(file), walBytes: sizeOf(`${file}-wal`), freeBytes: pageBytes * freePages }
@@ -31,6 +35,9 @@ const backlogSql = `
 const deadSql = `
   SELECT (SELECT id FROM endpoints WHERE no = endpoint_no), count(*)
   FROM deliveries INDEXED BY deliveries_dead_of_endpoint WHERE status IN ('failed', 'dead_letter') GROUP BY endpoint_no`
+const headlessSql = `
+  SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE lane IS NOT NULL AND status IN ('pending', 'processing')
+    GROUP BY endpoint_no, lane HAVING count(due_at) = 0)`
 const pagesSql = 'SELECT page_size, freelist_count FROM pragma_page_size, pragma_freelist_count'
 
 function sizeOf(file: string): number {

@@ -11,6 +11,7 @@ import { isStorageCode, openingFailure, shortOfSpace, storageFailure, toMessage 
 import { FileWatch } from './file-watch.ts'
 import type { BatchAnswer, BatchMessage, BatchResult, Call, CallAnswer, CallName, Calls } from './messages.ts'
 import { type OpenFile, openFile } from './open-file.ts'
+import { PullBack } from './pull-back.ts'
 import { RegistryTable } from './registry.ts'
 import { ReplayOutcomes } from './replay-outcomes.ts'
 import { Replays } from './replays.ts'
@@ -166,12 +167,13 @@ function serve(
   registry: RegistryTable,
   reserve: Reserve,
 ): Served {
+  const pullBack = new PullBack(db, endpoints)
   const hours = new DeadLetterHours(db)
   const outcomes = new ReplayOutcomes(db)
   const append = new Append(db, endpoints, hours)
   const commit = new Commit(db, endpoints, claims, { hours, outcomes })
   const revival = new Revival(db, endpoints, commit, outcomes)
-  const replays = new Replays(db, endpoints, revival, outcomes)
+  const replays = new Replays(db, endpoints, revival)
   const upkeep = new Upkeep(db, endpoints, revival, { replays, hours })
   return {
     append: (arrivals, bodies) => append.run(arrivals, bodies),
@@ -180,7 +182,7 @@ function serve(
     body: (eventId) => claims.body(eventId),
     renew: (leases) => claims.renew(leases),
     backlog: (now) => claims.backlog(now),
-    pullBack: (request) => claims.pullBack(request),
+    pullBack: (request) => pullBack.run(request),
     endPending: (request) => commit.endPending(request),
     putConditions: (conditions) => endpoints.putConditions(conditions),
     listConditions: () => endpoints.listConditions(),

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
+import { newborn } from '../../../src/core/delivery.ts'
+import type { Endpoint } from '../../../src/core/endpoint.ts'
+import { birthOf, born } from '../../../src/core/lifecycle.ts'
+import type { NewDelivery } from '../../../src/store/pipeline-store.ts'
 import { anArrival, anEvent, t0 } from '../../support/builders.ts'
 import { claimDue, lease, type Promised, withEndpoint } from './promises.ts'
 
@@ -21,6 +25,28 @@ export function appendContract(promise: Promised): void {
     const record = await again.getDelivery(arrival.deliveries[0]!.id)
     assert.equal(record?.delivery.status, 'pending')
     assert.equal(record?.key, 'k')
+  })
+
+  promise('a new delivery is born as core says, in every way there is', async (store) => {
+    const [endpoint, removed] = [await withEndpoint(store), await withEndpoint(store)]
+    await store.removeEntry('endpoint', removed.id)
+    const births: readonly (readonly [Endpoint, Partial<NewDelivery>, isBehind: boolean])[] = [
+      [endpoint, { dueAt: t0 + 7 }, false],
+      [endpoint, { leaseEndsAt: lease }, false],
+      [endpoint, { lane: 'a', leaseEndsAt: lease }, false],
+      [endpoint, { lane: 'a', leaseEndsAt: lease }, true],
+      [removed, { lane: 'a', leaseEndsAt: lease }, false],
+    ]
+    const arrivals = births.map(([to, delivery]) => anArrival(to, { event: { receivedAt: t0 + 3 }, delivery }))
+    await store.append(arrivals)
+    for (const [index, { event, deliveries }] of arrivals.entries()) {
+      const [to, , isBehind] = births[index]!
+      const { id, lane, dueAt, leaseEndsAt } = deliveries[0]!
+      const { receivedAt } = event
+      const facts = newborn({ id, eventId: event.id, endpointId: to.id, lane, receivedAt })
+      const birth = birthOf({ receivedAt, isEndpointGone: to === removed, isBehind, dueAt, leaseEndsAt })
+      assert.deepEqual((await store.getDelivery(id))?.delivery, born(facts, birth))
+    }
   })
 
   promise('keeps any bytes as they are', async (store) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Attempt } from '../../../src/core/attempt.ts'
 import { type Claim, largeBytesMin } from '../../../src/store/pipeline-store.ts'
-import { anArrival, anId, delivered, retryAt, t0 } from '../../support/builders.ts'
+import { aNewDelivery, anArrival, anEvent, anId, delivered, retryAt, t0 } from '../../support/builders.ts'
 import { claimDue, lease, only, type Promised, withEndpoint } from './promises.ts'
 
 export function claimContract(promise: Promised): void {
@@ -87,6 +87,17 @@ export function claimContract(promise: Promised): void {
     assert.equal((await claimDue(store, endpoint, { now: lease + 1_000 })).claims.length, 1)
   })
 
+  promise('a lease is renewed only while its delivery is in hand', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint)])
+    const { delivery } = only((await claimDue(store, endpoint)).claims)
+    const to = retryAt(delivery, t0 + 5_000)
+    await store.commit([{ to, attempt: null, claimNext: null }])
+    await store.renew([{ deliveryId: to.id, version: to.version, leaseEndsAt: lease }])
+    assert.deepEqual((await store.getDelivery(to.id))?.delivery, to)
+    assert.equal((await claimDue(store, endpoint, { now: t0 + 5_000 })).claims.length, 1)
+  })
+
   promise('keeps retries, outcomes and the attempt log over a restart', async (store, under) => {
     const endpoint = await withEndpoint(store)
     await store.append([anArrival(endpoint), anArrival(endpoint)])
@@ -164,6 +175,16 @@ export function claimContract(promise: Promised): void {
     const last = only((await claimDue(store, endpoint, { now: t0 + 1_000 })).claims)
     assert.equal(last.delivery.id, tried.delivery.id)
     assert.equal(last.delivery.retryAfter, t0 + 1_000)
+  })
+
+  promise('pulls back all that is due too late, however many there are', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const count = 10_500
+    const deliveries = Array.from({ length: count }, (_, n) => aNewDelivery(endpoint, { dueAt: t0 + 1e6 + (n % 7) }))
+    await store.append([{ event: anEvent(), idempotency: null, deliveries }])
+    const request = { endpointId: endpoint.id, latestDueAt: t0 + 500, untriedDueAt: t0 }
+    assert.equal(await store.pullBack(request), count)
+    assert.equal((await claimDue(store, endpoint, { now: t0, limit: 2 * count })).claims.length, count)
   })
 
   promise('pulls only those back whose last error begins as asked', async (store) => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
+import type { Pending } from '../../../src/core/delivery.ts'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
-import { replayed } from '../../../src/core/lifecycle.ts'
+import { ended, replayed } from '../../../src/core/lifecycle.ts'
 import { type Claim, largeBytesMin } from '../../../src/store/pipeline-store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { anArrival, delivered, retryAt, t0 } from '../../support/builders.ts'
@@ -26,6 +27,65 @@ export function laneContract(promise: Promised): void {
     const other = await store.append([anArrival(endpoint, { delivery: { lane: 'key:b', leaseEndsAt: lease } })])
     assert.ok(other.kind === 'kept')
     assert.deepEqual(other.items[0]?.claimed, [true])
+  })
+
+  promise('a named delivery that is not the head of its lane cannot be claimed', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const { arrivals } = await behind(store, endpoint, 2)
+    const [head, second] = arrivals.map(({ deliveries }) => deliveries[0]!.id)
+    const named = { from: { deliveryIds: [second!] }, now: lease, leaseEndsAt: lease + 1_000 }
+    assert.deepEqual((await claimDue(store, endpoint, named)).claims, [])
+    assert.equal((await store.getDelivery(second!))?.delivery.status, 'pending')
+    const both = { ...named, from: { deliveryIds: [second!, head!] } }
+    assert.equal(only((await claimDue(store, endpoint, both)).claims).delivery.id, head)
+  })
+
+  promise('the next that nobody claims is due when the head ended', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const arrivals = Array.from({ length: 2 }, () => anArrival(endpoint, { delivery: { lane } }))
+    await store.append(arrivals)
+    const head = only((await claimDue(store, endpoint)).claims)
+    await store.commit([delivered(head, t0 + 500)])
+    const next = (await store.getDelivery(arrivals[1]!.deliveries[0]!.id))?.delivery
+    assert.ok(next?.status === 'pending')
+    assert.equal(next.dueAt, t0 + 500)
+  })
+
+  promise(
+    'the next is given to who ends the head and asks for it, whatever else ends in the lane at that moment',
+    async (store) => {
+      const endpoint = await withEndpoint(store)
+      const { arrivals } = await behind(store, endpoint, 4)
+      const [head, second, third, fourth] = arrivals.map(({ deliveries }) => deliveries[0]!.id)
+      const first = only((await claimDue(store, endpoint, { from: { deliveryIds: [head!] }, now: lease })).claims)
+      const cancelled = async (id: string) => {
+        const record = (await store.getDelivery(id))!
+        return { to: ended(record.delivery as Pending, 'cancelled', t0 + 500), attempt: null, claimNext: null }
+      }
+      const cancels = [await cancelled(third!), await cancelled(fourth!)]
+      const answers = await Promise.all([
+        store.commit(cancels.slice(0, 1)),
+        store.commit([{ ...delivered(first), claimNext: lease }]),
+        store.commit(cancels.slice(1)),
+      ])
+      const results = answers.map((answer) => only(answer))
+      assert.deepEqual(
+        results.map((result) => result.kind === 'applied' && (result.next?.delivery.id ?? null)),
+        [null, second, null],
+      )
+    },
+  )
+
+  promise('no lane is without a head, whether that waits, is in hand or has ended', async (store) => {
+    const endpoint = await withEndpoint(store)
+    const { arrivals } = await behind(store, endpoint, 3)
+    assert.equal(await store.headlessLanes(), 0)
+    const deliveryIds = [arrivals[0]!.deliveries[0]!.id]
+    const head = only((await claimDue(store, endpoint, { from: { deliveryIds }, now: lease })).claims)
+    await store.commit([{ to: retryAt(head.delivery, t0 + 9e6), attempt: null, claimNext: null }])
+    assert.equal(await store.headlessLanes(), 0)
+    await endAll(store, endpoint)
+    assert.equal(await store.headlessLanes(), 0)
   })
 
   promise('holds the lane while its head waits for a retry', async (store) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { typeMatcher } from '../../../src/core/routing.ts'
-import { aNewDelivery, anArrival, anEvent, anId, aReplay, t0 } from '../../support/builders.ts'
+import { aNewDelivery, anArrival, anEvent, anId, aReplay, retryAt, t0 } from '../../support/builders.ts'
 import { claimDue, ended, only, type Promised, withEndpoint } from './promises.ts'
 
 export function recordContract(promise: Promised): void {
@@ -251,6 +251,50 @@ export function recordContract(promise: Promised): void {
     const { items } = await store.listEvents({ limit: 1 })
     const forged = `${only(items).id.slice(0, -1)}${only(items).id.endsWith('0') ? '1' : '0'}`
     assert.equal(await store.getEvent(forged), null)
+  })
+
+  promise('lists the newest 500 attempts of a delivery, oldest first', async (store) => {
+    const endpoint = await withEndpoint(store)
+    await store.append([anArrival(endpoint)])
+    const claim = only((await claimDue(store, endpoint)).claims)
+    const seen = { startedAt: t0, tookMs: 1, outcome: 'unavailable', statusCode: 503, error: 'HTTP 503' } as const
+    const nothing = { responseHeaders: null, responseBody: null, errorClass: null, dependency: null, stack: null }
+    let to = retryAt(claim.delivery, t0 + 5)
+    for (let number = 1; number <= 502; number += 1) {
+      await store.commit([{ to, attempt: { number, ...seen, ...nothing }, claimNext: null }])
+      to = { ...to, version: to.version + 1 }
+    }
+    const numbers = (await store.listAttempts(to.id)).map(({ number }) => number)
+    assert.deepEqual(
+      numbers,
+      Array.from({ length: 500 }, (_, index) => index + 3),
+    )
+  })
+
+  promise('closing writes what is under way first', async (store, under) => {
+    // More than is written at once, so that some of it waits when the store is told to close.
+    const arrivals = Array.from({ length: 10_000 }, () => ({ event: anEvent(), idempotency: null, deliveries: [] }))
+    const calls = arrivals.map((arrival) => store.append([arrival]))
+    const closed = store.close()
+    const answers = await Promise.all(calls)
+    assert.ok(answers.every(({ kind }) => kind === 'kept'))
+    await closed
+    const again = await under.reopen()
+    for (const { event } of [arrivals[0]!, arrivals.at(-1)!])
+      assert.equal((await again.getEvent(event.id))?.id, event.id)
+  })
+
+  promise('closing rejects reads that wait as shutting_down, and waits for none of them', async (store) => {
+    const arrival = anArrival(await withEndpoint(store))
+    await store.append([arrival])
+    const reads = Array.from({ length: 300 }, () => store.getEvent(arrival.event.id))
+    const settled = Promise.allSettled(reads)
+    await store.close()
+    const results = await settled
+    // Those that were with the database already may have their answer.
+    for (const result of results) if (result.status === 'rejected') assert.equal(result.reason.code, 'shutting_down')
+    assert.equal(results.at(-1)?.status, 'rejected')
+    await assert.rejects(store.getEvent(arrival.event.id), { code: 'shutting_down' })
   })
 
   promise('closes twice without harm, and refuses work afterwards', async (store) => {

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { newborn } from '../../../src/core/delivery.ts'
 import type { HttpEndpoint } from '../../../src/core/endpoint.ts'
+import { bornBackfilled } from '../../../src/core/lifecycle.ts'
 import type { Replay } from '../../../src/core/replay.ts'
 import type { RecoverOnly } from '../../../src/core/selection.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { anArrival, anEvent, anId, aReplay, t0 } from '../../support/builders.ts'
-import { claimDue, endAll, ended, type Promised, statusOf, withEndpoint } from './promises.ts'
+import { claimDue, endAll, ended, only, type Promised, statusOf, withEndpoint } from './promises.ts'
 
 const now = t0 + 1_000
 
@@ -120,6 +122,20 @@ export function recoveryContract(promise: Promised): void {
       )
     },
   )
+
+  promise('what was missing is born as core says, at the head of its lane and behind it', async (store) => {
+    const endpoint = await withEndpoint(store, { ordering: 'endpoint' })
+    const arrivals = [eventAlone({ receivedAt: t0 + 1 }), eventAlone({ receivedAt: t0 + 2 })]
+    await store.append(arrivals)
+    await recover(store, endpoint, 'missing')
+    for (const [index, { event }] of arrivals.entries()) {
+      const { items } = await store.listDeliveries({ eventId: event.id, limit: 2 })
+      const { delivery } = only(items)
+      const ids = { id: delivery.id, eventId: event.id, endpointId: endpoint.id }
+      const facts = newborn({ ...ids, lane: 'all', receivedAt: event.receivedAt })
+      assert.deepEqual(delivery, bornBackfilled(facts, index > 0, now))
+    }
+  })
 
   promise('when the endpoint is removed, what is left of its recovery is skipped', async (store) => {
     const endpoint = await withEndpoint(store)

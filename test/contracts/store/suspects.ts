@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Endpoint } from '../../../src/core/endpoint.ts'
-import { released } from '../../../src/core/lifecycle.ts'
+import { handedBack } from '../../../src/core/lifecycle.ts'
 import type { ClaimRequest } from '../../../src/store/pipeline-store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { anArrival, delivered, retryAt, t0 } from '../../support/builders.ts'
@@ -78,10 +78,10 @@ export function suspectContract(promise: Promised): void {
       const take = async () => only((await claimDue(store, endpoint, { from: { deliveryIds: [ids[1]!] } })).claims)
       const suspect = await take()
       assert.equal(suspect.interruptions, 1)
-      await store.commit([{ to: released(suspect.delivery, t0), attempt: null, claimNext: null }])
+      await store.commit([{ to: handedBack(suspect.delivery, t0), attempt: null, claimNext: null }])
       const again = await take()
       assert.equal(again.interruptions, 1)
-      await store.commit([{ to: released(again.delivery, t0), attempt: null, claimNext: null, ran: true }])
+      await store.commit([{ to: handedBack(again.delivery, t0), attempt: null, claimNext: null, ran: true }])
       const ours = await take()
       assert.equal(ours.interruptions, 0)
       await store.commit([{ to: retryAt(ours.delivery, t0), attempt: null, claimNext: null, ran: true }])

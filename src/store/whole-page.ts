@@ -1,4 +1,4 @@
-import type { Page } from '../record-store.ts'
+import type { Page } from './record-store.ts'
 
 /** After this many pieces a page is given as it is: nobody waits for ever for a filter that matches rarely. */
 const piecesMax = 50

@@ -1,8 +1,14 @@
-import type { Event } from '../../core/event.ts'
-import { type Claim, type ClaimAnswer, largeBytesMin, type Upcoming } from '../pipeline-store.ts'
-import type { LightEvent } from './event-rows.ts'
+import type { Event, EventHead } from '../core/event.ts'
+import { type Claim, type ClaimAnswer, largeBytesMin, type Upcoming } from './pipeline-store.ts'
 
-/** Work as it comes from the other threads. */
+/** An event without its body if that is a large one: then `body` is its length. */
+export type LightEvent = EventHead & Readonly<{ body: Uint8Array | number }>
+
+export function bytesOf({ body }: LightEvent): number {
+  return typeof body === 'number' ? body : body.length
+}
+
+/** Work as an adapter reads it. */
 export type LightClaim = Claim<LightEvent>
 export type LightClaimAnswer = ClaimAnswer<LightEvent>
 export type LightUpcoming = Upcoming<LightEvent>
