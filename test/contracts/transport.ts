@@ -15,7 +15,7 @@ export type TransportScene = Readonly<{
   anEndpoint(given?: Readonly<{ timeoutMs: number }>): Endpoint
   /** The next delivery that reached the other side; waits for it. */
   next(): Promise<Arrived>
-  /** How much later than the time-out a report may come. */
+  /** How much later than the timeout a report may come. */
   graceMs: number
 }>
 
@@ -55,7 +55,7 @@ function assertInterrupted(report: Report | 'not yet'): void {
 /** The promises of the transport port: every adapter passes this suite unchanged. */
 export function transportContract(name: string, open: OpenTransport): void {
   describe(`${name}: a try`, () => tryContract(open))
-  describe(`${name}: the time-out of a try`, () => timeoutContract(open))
+  describe(`${name}: the timeout of a try`, () => timeoutContract(open))
   describe(`${name}: an aborted try`, () => abortContract(open))
   describe(`${name}: close`, () => closeContract(open))
 
