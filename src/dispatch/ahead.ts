@@ -7,10 +7,11 @@ import type { Logger } from '../log.ts'
 import type { ChangeResult, Claim, Upcoming } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
 import type { AheadTransport } from '../transports/transport.ts'
+import type { AheadHook } from './ahead-hook.ts'
 import { parcelOf, type Tried, triedAs } from './attempt.ts'
-import type { Ended } from './ended.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Memory } from './memory.ts'
+import type { Returned } from './returned.ts'
 import type { Settler } from './settler.ts'
 import type { TransportSet } from './transport-set.ts'
 
@@ -28,6 +29,8 @@ export type AheadParts = Readonly<{
   settler: Settler
   stopping: AbortSignal
   goOn: (work: EndpointWork) => void
+  /** Decides on an attempt that came back before its turn. */
+  decide: (work: EndpointWork, claim: Claim, tried: Tried, startedAt: number) => Returned
 }>
 
 /** A lane of which something may be sent before its turn. */
@@ -54,7 +57,7 @@ type State = {
  * Sends what waits in a lane while its head is still under way, if the other end keeps the order by itself. In the store
  * only the head is in hand: all of this can be thrown away at any time, and comes again in its turn.
  */
-export class Ahead {
+export class Ahead implements AheadHook {
   readonly #parts: AheadParts
   /** Of endpoints whose lane was sent ahead, or could have been. */
   readonly #states = new WeakMap<EndpointWork, State>()
@@ -64,19 +67,18 @@ export class Ahead {
     this.#parts = parts
   }
 
-  /** Reads that have not been answered yet. */
   get underway(): number {
     return this.#reads
   }
 
-  /** Sends more if that is possible now. While nothing may be tried, nothing stays ahead. */
-  goOn(work: EndpointWork, allowed: Allowance): void {
+  /** While nothing may be tried, nothing stays ahead. */
+  goingOn(work: EndpointWork, allowed: Allowance): void {
     if (!work.isServing || allowed.kind === 'wait') this.recall(work)
     else this.fill(work)
   }
 
-  /** An attempt is about to start. If it was sent ahead, what is behind it stays valid; otherwise it is a new beginning. */
-  begin(work: EndpointWork, { delivery }: Claim): void {
+  /** If it was sent ahead, what is behind it stays valid; otherwise it is a new beginning. */
+  starting(work: EndpointWork, { delivery }: Claim): void {
     if (delivery.lane !== laneOf('endpoint', null) || this.#transportOf(work.endpoint) === null) return
     const state = this.#stateOf(work)
     const { lane } = state
@@ -92,9 +94,13 @@ export class Ahead {
     state.lane = { head: delivery.id, tail: delivery.id, sent: [], sentBytes: 0 }
   }
 
-  /** Something waits in the store for this endpoint, behind what is in hand. */
-  noteWaiting(work: EndpointWork): void {
+  claimed(work: EndpointWork): void {
     if (this.#transportOf(work.endpoint) !== null) this.#stateOf(work).mayWait = true
+  }
+
+  arrivedBehind(work: EndpointWork): void {
+    this.claimed(work)
+    this.fill(work)
   }
 
   /** Sends more ahead, if something waits and there is room for it: at the other end, and here. */
@@ -122,16 +128,12 @@ export class Ahead {
    * What has come back for deliveries behind a head, which were sent before their turn: each has had its attempt. The
    * first that does not end is the head then, and whatever is behind it comes again in its turn.
    */
-  endedBehind(
-    work: EndpointWork,
-    head: Ended,
-    decide: (claim: Claim, tried: Tried, startedAt: number) => Ended,
-  ): readonly Ended[] {
+  returned(work: EndpointWork, head: Returned): readonly Returned[] {
+    const chain = [head]
     const lane = this.#laneBehind(work, head)
-    if (lane === null) return []
-    const { clock } = this.#parts
+    if (lane === null) return chain
+    const { clock, decide } = this.#parts
     const { endpoint } = work
-    const ended: Ended[] = []
     let isVoid = head.decision.to.status === 'pending'
     const mayHaveCome = !isVoid && lane.sent.length > 0
     const answers = (mayHaveCome && this.#transportOf(endpoint)?.answersBehind(endpoint, lane.head)) || []
@@ -142,17 +144,17 @@ export class Ahead {
       shift(lane, first)
       const claim = inTurn(first)
       const attempt = { number: claim.delivery.attempts + 1, startedAt: clock.wall() - tookMs, tookMs }
-      const one = decide(claim, triedAs(report, endpoint, attempt, clock.wall()), clock.steady() - tookMs)
-      ended.push(one)
+      const one = decide(work, claim, triedAs(report, endpoint, attempt, clock.wall()), clock.steady() - tookMs)
+      chain.push(one)
       isVoid = one.decision.to.status === 'pending'
       if (isVoid) break
     }
     if (isVoid) this.recall(work)
-    return ended
+    return chain
   }
 
-  /** These have ended. If nobody of the lane is in hand then, or not the one that was expected, what is ahead is void. */
-  settled(work: EndpointWork, chain: readonly Ended[], results: readonly ChangeResult[]): void {
+  /** If nobody of the lane is in hand then, or not the one that was expected, what is ahead is void. */
+  settled(work: EndpointWork, chain: readonly Returned[], results: readonly ChangeResult[]): void {
     const [head] = chain
     if (head === undefined || this.#laneBehind(work, head) === null) return
     const last = results.at(-1)
@@ -160,7 +162,6 @@ export class Ahead {
     if (!goesOn || results.some(({ kind }) => kind === 'stale')) this.recall(work)
   }
 
-  /** What is ahead is void: it comes again in its turn. */
   recall(work: EndpointWork): void {
     const state = this.#states.get(work)
     if (state === undefined || state.lane === null) return
@@ -181,7 +182,7 @@ export class Ahead {
   }
 
   /** The lane, if this delivery is its head. */
-  #laneBehind(work: EndpointWork, { claim }: Ended): Lane | null {
+  #laneBehind(work: EndpointWork, { claim }: Returned): Lane | null {
     const lane = this.#states.get(work)?.lane ?? null
     return lane?.head === claim.delivery.id ? lane : null
   }
@@ -203,7 +204,7 @@ export class Ahead {
       log.warn({ err, endpointId }, 'ahead.not_read')
       failed = true
     }
-    memory.release(setAside)
+    memory.returnRoom(setAside)
     this.#reads -= 1
     if (failed || state.lane !== lane || lane.tail !== after) state.mayWait = true
     else {

@@ -1,5 +1,7 @@
 import type { Clock } from '../core/clock.ts'
+import { isSettled } from '../core/delivery.ts'
 import { ended } from '../core/lifecycle.ts'
+import { mayCancel } from '../core/selection.ts'
 import type { DeliveryRecord } from '../store/record-store.ts'
 import type { Store } from '../store/store.ts'
 
@@ -20,21 +22,12 @@ export async function cancelDelivery(
     const record = await store.getDelivery(deliveryId)
     if (record === null) return 'not_found'
     const { delivery } = record
-    switch (delivery.status) {
-      case 'processing':
-        return 'in_progress'
-      case 'delivered':
-      case 'failed':
-      case 'dead_letter':
-        return 'settled'
-      case 'pending': {
-        const to = ended(delivery, 'cancelled', clock.steady())
-        const [result] = await store.commit([{ to, attempt: null, claimNext: null }])
-        if (result?.kind !== 'applied') continue
-        onCancelled({ ...record, delivery: to })
-        return 'cancelled'
-      }
-    }
+    if (!mayCancel(delivery)) return isSettled(delivery.status) ? 'settled' : 'in_progress'
+    const to = ended(delivery, 'cancelled', clock.steady())
+    const [result] = await store.commit([{ to, attempt: null, claimNext: null }])
+    if (result?.kind !== 'applied') continue
+    onCancelled({ ...record, delivery: to })
+    return 'cancelled'
   }
   return 'in_progress'
 }

@@ -25,13 +25,18 @@ export class Catalogue {
   readonly #listeners = new Set<CatalogueListener>()
 
   constructor(store: RegistryStore, notices: Notices, limits = { endpointsMax }) {
-    this.#endpoints = new Registry(store, 'endpoint', (change) => this.#note(change))
+    this.#endpoints = new Registry(store, 'endpoint', (change) => this.#changed(change))
     this.#endpointsMax = limits.endpointsMax
     this.#notices = notices
   }
 
   load(): Promise<void> {
     return this.#endpoints.load()
+  }
+
+  /** Takes over what other processes have changed. */
+  refresh(): Promise<void> {
+    return this.#endpoints.refresh()
   }
 
   list(): Endpoint[] {
@@ -81,7 +86,7 @@ export class Catalogue {
     this.#listeners.add(listener)
   }
 
-  #note({ kind, item: endpoint }: RegistryChange<Endpoint>): void {
+  #changed({ kind, item: endpoint }: RegistryChange<Endpoint>): void {
     this.#routes.clear()
     if (kind === 'removed') this.#wants.delete(endpoint.id)
     else this.#wants.set(endpoint.id, typeMatcher(endpoint.types))

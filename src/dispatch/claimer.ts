@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { kindFacts } from '../core/endpoint-kinds.ts'
 import type { Logger } from '../log.ts'
-import type { Claim, ClaimAnswer } from '../store/pipeline-store.ts'
+import type { Claim } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
@@ -54,59 +54,6 @@ export class Claimer {
     })
   }
 
-  /** Whether what is claimed by its name now need not wait for memory. */
-  get hasRoom(): boolean {
-    return this.#parts.memory.hasRoom(this.#parts.memory.claimBytes)
-  }
-
-  /**
-   * Claims one delivery by its name, whether due or not, as soon as there is room for it; at once if it must not wait
-   * for others, who wait for it.
-   */
-  async named(work: EndpointWork, deliveryId: string, { waits } = { waits: true }): Promise<readonly Claim[]> {
-    let setAside = Math.max(this.#parts.memory.claimBytes, overheadBytes)
-    for (;;) {
-      if (waits) await this.#roomOf(setAside)
-      else this.#parts.memory.overdraw(setAside)
-      const { claims, tooLarge } = await this.#claimNamed(work, deliveryId, setAside)
-      if (tooLarge === null) return claims
-      setAside = tooLarge + overheadBytes
-    }
-  }
-
-  async #claimNamed(work: EndpointWork, deliveryId: string, setAside: number): Promise<Omit<ClaimAnswer, 'nextDueAt'>> {
-    const { store, clock, memory, stopping } = this.#parts
-    this.#underway += 1
-    try {
-      if (stopping.aborted) return { claims: [], tooLarge: null }
-      const now = clock.steady()
-      const from = { deliveryIds: [deliveryId] }
-      const bytesMax = setAside - overheadBytes
-      const answer = await store.claim({ from, now, leaseEndsAt: now + leaseMs, limit: 1, bytesMax })
-      this.#hold(work, answer.claims)
-      return answer
-    } finally {
-      this.#underway -= 1
-      memory.release(setAside)
-    }
-  }
-
-  #roomOf(bytes: number): Promise<void> {
-    const { memory } = this.#parts
-    const waiter = { heldBytes: 0 }
-    if (memory.setAside(waiter, bytes)) return Promise.resolve()
-    return new Promise((resolve) => {
-      memory.whenRoom(waiter, bytes, () => {
-        memory.setAside(waiter, bytes)
-        resolve()
-      })
-    })
-  }
-
-  #hold(work: EndpointWork, claims: readonly Claim[]): void {
-    for (const { event } of claims) this.#parts.memory.force(work, event.body)
-  }
-
   async #run(work: EndpointWork, room: Room, take: (claims: readonly Claim[]) => void): Promise<void> {
     const { store, clock, memory, goOn } = this.#parts
     const { limit, bytesMax, setAside } = room
@@ -117,12 +64,12 @@ export class Claimer {
       const aloneFrom = kindFacts[work.endpoint.kind].runsHere ? suspectFrom : null
       const request = { from, now, leaseEndsAt: now + leaseMs, limit, bytesMax, aloneFrom }
       const answer = await store.claim(request)
-      this.#hold(work, answer.claims)
+      for (const { event } of answer.claims) memory.force(work, event.body)
       work.noteClaimed(answer)
       take(answer.claims)
     } finally {
       this.#underway -= 1
-      memory.release(setAside)
+      memory.returnRoom(setAside)
       work.endClaim()
     }
     goOn(work)

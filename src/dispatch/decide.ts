@@ -1,11 +1,10 @@
 import type { Attempt } from '../core/attempt.ts'
-import { probeStarted, reset } from '../core/circuit-breaker.ts'
 import { Ages, type Clock } from '../core/clock.ts'
-import { type Condition, conditionAfter, isFailingTooLong } from '../core/condition.ts'
+import { conditionAfter, isFailingTooLong } from '../core/condition.ts'
 import type { Pending, Processing, Settled } from '../core/delivery.ts'
 import { formatDuration } from '../core/duration.ts'
 import { mayBeDisabled } from '../core/endpoint-kinds.ts'
-import { afterAttempt, givenUp, released } from '../core/lifecycle.ts'
+import { afterAttempt, givenUp, handedBack } from '../core/lifecycle.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Tried } from './attempt.ts'
@@ -49,23 +48,14 @@ export class Decisions {
   ): Decision {
     const { outcome, attempt } = tried
     const now = this.#parts.clock.steady()
-    const seen = { outcome, statusCode: attempt.statusCode, startedAt, probe }
-    this.#setCondition(work, conditionAfter(work.condition, seen, work.endpoint, now))
+    const result = { outcome, statusCode: attempt.statusCode, startedAt, probe }
+    const { endpoint } = work
+    this.#parts.conditions.change(work, (condition) => conditionAfter(condition, result, endpoint, now))
     const to = this.#deliveryAfter(work, delivery, tried, probe)
     const whyDisabled = this.#whyDisable(work, tried)
     // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
     if (whyDisabled !== null) work.stand({ leaving: true })
     return { to, attempt: outcome.kind === 'ours' ? null : attempt, whyDisabled }
-  }
-
-  probeStarted(work: EndpointWork): void {
-    const breaker = probeStarted(work.condition.breaker, this.#parts.clock.steady())
-    this.#setCondition(work, { ...work.condition, breaker })
-  }
-
-  /** A person says that the endpoint is well again. */
-  resetBreaker(work: EndpointWork): void {
-    this.#setCondition(work, { ...work.condition, breaker: reset(work.condition.breaker), heldUntil: null })
   }
 
   async disable(work: EndpointWork, statusReason: string): Promise<void> {
@@ -93,7 +83,7 @@ export class Decisions {
   ): Pending | Settled {
     const { clock, random } = this.#parts
     const now = clock.steady()
-    if (report.kind === 'interrupted') return released(delivery, now)
+    if (report.kind === 'interrupted') return handedBack(delivery, now)
     const rules = { policy: endpoint.retry, random: random(), now, ages: this.#ages.look(), probe }
     const to = afterAttempt(delivery, outcome, rules)
     return to.status === 'pending' && isRemoved ? givenUp(to, 'endpoint_deleted', now) : to
@@ -110,18 +100,5 @@ export class Decisions {
     if (outcome.kind === 'permanent' && outcome.reason === 'gone') return 'it answered 410 Gone'
     if (!isFailingTooLong(endpoint, work.condition, work.failuresSeenFrom, clock)) return null
     return `nothing but failures for ${formatDuration(endpoint.disableAfterMs ?? 0)}`
-  }
-
-  #setCondition(work: EndpointWork, condition: Condition): void {
-    if (condition === work.condition) return
-    const before = work.condition
-    work.condition = condition
-    if (before.breaker.state !== condition.breaker.state) {
-      const { log, notices } = this.#parts
-      const changed = { endpointId: work.endpoint.id, from: before.breaker.state, to: condition.breaker.state }
-      log.warn(changed, 'breaker.changed')
-      notices.publish({ kind: 'breaker.changed', tenant: work.endpoint.tenant, ...changed })
-    }
-    if (!work.isRemoved) this.#parts.conditions.note(before, condition)
   }
 }

@@ -1,13 +1,15 @@
 import type { Attempt } from '../core/attempt.ts'
 import type { Clock } from '../core/clock.ts'
-import { type Condition, freshCondition, revivedCondition } from '../core/condition.ts'
+import { type Condition, conditionAdopting, freshCondition, revivedCondition } from '../core/condition.ts'
 import type { DeliveryFilter } from '../core/delivery.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import { kindFacts } from '../core/endpoint-kinds.ts'
 import type { Event } from '../core/event.ts'
 import { retryAfterMsMax } from '../core/failure-classifier.ts'
+import { isCrowded } from '../core/next-action.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
-import type { Claim } from '../store/pipeline-store.ts'
+import type { SharedState } from '../shared-state/shared-state.ts'
 import type { Store } from '../store/store.ts'
 import { tryOut } from './attempt.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
@@ -16,12 +18,15 @@ import type { Catalogue } from './catalogue.ts'
 import { Conditions } from './conditions.ts'
 import { Drain } from './drain.ts'
 import { EndpointWork } from './endpoint-work.ts'
-import { LeaseKeeper, leaseMs } from './lease-keeper.ts'
+import { Fresh } from './fresh.ts'
+import { LeaseKeeper } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
+import { LostClaims } from './lost-claims.ts'
 import { Membership } from './membership.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
-import { pullBackAll } from './pull-back.ts'
+import type { OtherHubs } from './other-hubs.ts'
+import { LostLinks, pullBackAll } from './pull-back.ts'
 import { reportUntried } from './report.ts'
 import { type RetryAnswer, retryDelivery } from './retry.ts'
 import { Settler } from './settler.ts'
@@ -30,8 +35,11 @@ import type { TransportSet } from './transport-set.ts'
 
 export type DispatcherParts = Readonly<{
   store: Store
+  /** What all members agree on while they work. */
+  state: SharedState
   catalogue: Catalogue
   transport: TransportSet
+  otherHubs: OtherHubs
   clock: Clock
   random: () => number
   log: Logger
@@ -44,72 +52,93 @@ export type DispatcherParts = Readonly<{
   laneStuckMs: number
   triesMax: number
   memoryBytesMax: number
-  /** Begin with everything waiting. */
-  paused?: boolean
 }>
 
 const resyncEveryMs = 30_000
+/** Hints of other members may get lost. */
+const sharedResyncEveryMs = 5_000
 
 /**
  * The loop: claim → attempt → decide → settle, for every endpoint by itself and fair among them.
  *
- * Fresh events are handed over in memory (reserve, take); what waits in the store is claimed when it is due and there
+ * Fresh events are handed over in memory (fresh); what waits in the store is claimed when it is due and there
  * is room for it. The store's rows are the truth: everything here can be thrown away at any time.
  */
 export class Dispatcher {
   readonly settling: Settler
+  /** For the intake. */
+  readonly fresh: Fresh
+  readonly membership: Membership
   readonly #parts: DispatcherParts
   readonly #works = new Map<string, EndpointWork>()
   readonly #memory: Memory
   readonly #conditions: Conditions
   readonly #loop: Loop
+  readonly #lostLinks: LostLinks
   readonly #leases: LeaseKeeper
-  readonly #membership: Membership
+  readonly #lostClaims: LostClaims
   readonly #orphans: Orphans
   readonly #drain: Drain
   readonly #stopping = new AbortController()
   #stopped: Promise<void> | null = null
-  #paused: boolean
-  /** Reservations whose events are being written. */
-  #expected = 0
+  #paused = false
   #resync: NodeJS.Timeout | null = null
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
-    this.#paused = parts.paused ?? false
     const { store, log, clock, notices } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
-    this.#conditions = new Conditions(store, log)
+    this.#conditions = new Conditions({ ...parts, goOn: (work) => this.#loop.goOn(work) })
     this.settling = new Settler(store, log, {
       onRecovered: () => this.#loop.goOnAll(this.#works.values()),
       onIdle: () => this.#drain.check(),
     })
     const stopping = this.#stopping.signal
     this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
+    const goOn = (work: EndpointWork) => this.#loop.goOn(work)
+    this.#lostLinks = new LostLinks({ ...parts, stopping, goOn })
     this.#loop = new Loop({
       ...parts,
       settler: this.settling,
       memory: this.#memory,
       conditions: this.#conditions,
       stuckLanes: new StuckLanes(parts),
+      lostLinks: this.#lostLinks,
       orphans: this.#orphans,
+      stopping,
+      mayWork: () => this.membership.isMember,
+      onEnded: () => this.#drain.check(),
+    })
+    this.fresh = new Fresh({
+      ...parts,
+      works: this.#works,
+      memory: this.#memory,
+      settler: this.settling,
+      orphans: this.#orphans,
+      loop: this.#loop,
       stopping,
       onEnded: () => this.#drain.check(),
     })
-    this.#membership = new Membership({
-      store,
-      clock,
-      log,
-      onStoreTime: parts.onStoreTime,
-      onStanding: (isMember) => this.#onMembership(isMember),
+    this.membership = new Membership({ ...parts, handlers: () => this.handlers })
+    this.membership.listen({
+      onMembership: (isMember) => this.#onMembership(isMember),
+      onMembers: () => this.#onMembers(),
     })
     this.#leases = new LeaseKeeper(store, clock, log, () => this.#works.values())
-    this.#drain = new Drain(() => this.#loop.isIdle && this.settling.idle && this.#expected === 0)
+    this.#lostClaims = new LostClaims({
+      ...parts,
+      settler: this.settling,
+      works: this.#works,
+      now: clock.steady,
+      isMember: () => this.membership.isMember,
+      goOn: (work) => this.#loop.goOn(work),
+    })
+    this.#drain = new Drain(() => this.#loop.isIdle && this.settling.idle && this.fresh.expected === 0)
   }
 
   async start(): Promise<void> {
     const { store, catalogue, transport, clock, log } = this.#parts
-    await this.#membership.start()
+    await this.membership.start()
     const now = clock.steady()
     const conditions = await this.#conditions.load()
     const endpoints = catalogue.list()
@@ -121,6 +150,7 @@ export class Dispatcher {
       )
       this.#put(endpoint)
     }
+    await this.#conditions.start([...this.#works.values()])
     await pullBackAll(store, endpoints, now)
     catalogue.onChange((change) => {
       if (change.kind === 'put') this.#put(change.endpoint)
@@ -129,16 +159,20 @@ export class Dispatcher {
     transport.onServing((endpointId) => this.#onServing(this.#works.get(endpointId)))
     transport.onRoom((endpointId) => {
       const work = this.#works.get(endpointId)
-      if (work !== undefined) this.#loop.ahead.fill(work)
+      if (work !== undefined) this.#loop.fillAhead(work)
     })
-    store.onHint((endpointIds) => this.#noteDue(endpointIds))
+    store.onHint(({ endpointIds, conditionsOf }) => {
+      this.#goOnHere(endpointIds)
+      this.#conditions.heard(conditionsOf.flatMap((id) => this.#works.get(id) ?? []))
+    })
     await this.#readBacklog()
     this.#leases.start()
+    if (this.membership.isShared) this.#lostClaims.start()
     const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
-    this.#resync = setInterval(resync, resyncEveryMs).unref()
+    this.#resync = setInterval(resync, this.#resyncEveryMs).unref()
   }
 
-  /** Takes nothing new, lets what is under way finish within the grace time, and gives the rest back untried. */
+  /** Takes nothing new, lets what is under way finish within the grace time, and hands the rest back untried. */
   stop(graceMs: number): Promise<void> {
     this.#stopped ??= this.#stop(graceMs)
     return this.#stopped
@@ -152,55 +186,9 @@ export class Dispatcher {
     await this.#drain.wait(graceMs, () => this.#loop.interrupt())
     this.settling.abandon()
     this.#leases.stop()
+    this.#lostClaims.stop()
     await this.#conditions.close()
-    await this.#membership.stop()
-  }
-
-  // ── What the intake asks ────────────────────────────────────────────────────────────────────────────────────────
-
-  reserve(endpoint: Endpoint, body: Uint8Array): number | null {
-    const work = this.#works.get(endpoint.id)
-    const now = this.#parts.clock.steady()
-    if (work === undefined || this.#stopping.signal.aborted || !this.settling.writable) return null
-    if (!work.isServing || work.hasBacklog(now) || work.inHand >= work.window || this.#loop.holds(work)) return null
-    if (work.allowance(now).kind !== 'open_to' || !this.#memory.take(work, body)) return null
-    work.reserve()
-    this.#expected += 1
-    return now + leaseMs
-  }
-
-  unreserve(endpoint: Endpoint, body: Uint8Array): void {
-    this.#endReservation(endpoint.id, body)
-    const work = this.#works.get(endpoint.id)
-    if (work !== undefined) this.#noteBehind(work)
-    // Its claim may have stood back for the memory that was promised here.
-    if (work?.nextDueAt != null) this.#loop.goOn(work)
-    this.#drain.check()
-  }
-
-  take(claims: readonly Claim[]): void {
-    for (const claim of claims) {
-      const { endpointId } = claim.delivery
-      const work = this.#works.get(endpointId)
-      if (work === undefined) {
-        this.#endReservation(endpointId, claim.event.body)
-        this.#orphans.endClaimed(claim)
-        continue
-      }
-      work.unreserve()
-      this.#expected -= 1
-      this.#loop.takeFresh(work, claim)
-    }
-    this.#loop.giveSlots()
-  }
-
-  noteWaiting(endpoint: Endpoint, dueAt: number): void {
-    const work = this.#works.get(endpoint.id)
-    if (work === undefined) return
-    const known = work.nextDueAt !== null && work.nextDueAt <= dueAt
-    work.noteDue(dueAt)
-    this.#noteBehind(work)
-    if (!known) this.#loop.goOn(work)
+    await this.membership.stop()
   }
 
   // ── What people ask ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,15 +197,33 @@ export class Dispatcher {
     return this.#works.get(endpointId)?.condition ?? freshCondition(endpointId)
   }
 
-  /** Whether there is somebody who could take this endpoint's deliveries. */
+  /** Whether there is somebody who could take this endpoint's deliveries, here or at another member. */
   isServed(endpointId: string): boolean {
-    return this.#works.get(endpointId)?.isServed ?? false
+    const work = this.#works.get(endpointId)
+    if (work === undefined) return false
+    const { otherHubs } = this.#parts
+    return work.isServed || this.membership.hasHandlerElsewhere(endpointId) || otherHubs.serves(work.endpoint)
+  }
+
+  /** The endpoints whose handlers run here. */
+  get handlers(): readonly string[] {
+    const served = [...this.#works.values()].filter(({ isServed }) => isServed)
+    return served.flatMap(({ endpoint: { id, kind } }) => (kindFacts[kind].runsHere ? [id] : []))
   }
 
   load(): Readonly<{ inFlight: number; queued: number; bytes: number }> {
     let queued = 0
     for (const work of this.#works.values()) queued += work.queued + work.reserved
     return { inFlight: this.#loop.inFlight, queued, bytes: this.#memory.used }
+  }
+
+  /** What members should agree on and cannot; null: they do. */
+  get disagreement(): string | null {
+    return this.#conditions.problem
+  }
+
+  get leads(): boolean {
+    return this.membership.isLeader
   }
 
   /** Whether nothing is delivered: events are taken in, and wait. */
@@ -249,7 +255,8 @@ export class Dispatcher {
       known: (endpointId) => this.#works.has(endpointId),
       hurry: async (endpointId) => {
         const work = this.#works.get(endpointId)
-        if (work !== undefined) await this.#loop.hurry(work, deliveryId)
+        if (work?.isOthers) this.goOnAt([endpointId])
+        else if (work !== undefined) await this.#loop.hurry(work, deliveryId)
       },
     })
   }
@@ -276,13 +283,13 @@ export class Dispatcher {
     return true
   }
 
-  /** Something became due at these endpoints. */
+  /** Something became due at these endpoints; other members hear of it too. */
   goOnAt(endpointIds: readonly string[]): void {
-    this.#parts.store.hint(endpointIds)
-    this.#noteDue(endpointIds)
+    this.#parts.store.hint('due', endpointIds)
+    this.#goOnHere(endpointIds)
   }
 
-  #noteDue(endpointIds: readonly string[]): void {
+  #goOnHere(endpointIds: readonly string[]): void {
     const now = this.#parts.clock.steady()
     for (const id of endpointIds) {
       const work = this.#works.get(id)
@@ -295,29 +302,19 @@ export class Dispatcher {
   /** Whether one of them could take more and still has something due in the store. */
   isCrowded(endpointIds: readonly string[]): boolean {
     const now = this.#parts.clock.steady()
-    return endpointIds.some((id) => this.#works.get(id)?.isCrowded(now) === true)
+    return endpointIds.some((id) => {
+      const work = this.#works.get(id)
+      return work !== undefined && isCrowded(work, work.allowance(now), now)
+    })
   }
 
   /** Lanes may have a new head: what was sent ahead behind the old one is void. */
   #laneChanged(endpointIds: readonly string[]): void {
     for (const id of endpointIds) {
       const work = this.#works.get(id)
-      if (work !== undefined) this.#loop.ahead.recall(work)
+      if (work !== undefined) this.#loop.recall(work)
     }
     this.goOnAt(endpointIds)
-  }
-
-  /** Something waits behind what is in hand: it may be sent ahead. */
-  #noteBehind(work: EndpointWork): void {
-    this.#loop.ahead.noteWaiting(work)
-    this.#loop.ahead.fill(work)
-  }
-
-  #endReservation(endpointId: string, body: Uint8Array): void {
-    this.#expected -= 1
-    const work = this.#works.get(endpointId)
-    work?.unreserve()
-    this.#memory.free(work ?? { heldBytes: 0 }, body)
   }
 
   /** The store's own answer to what is due: hints may be missed, rows are not. */
@@ -326,12 +323,17 @@ export class Dispatcher {
       const work = this.#works.get(endpointId)
       work?.noteDue(nextDueAt)
       if (work !== undefined) this.#loop.goOn(work)
-      else if (this.#membership.isLeader) this.#orphans.endPending(endpointId)
+      else if (this.membership.isLeader) this.#orphans.endPending(endpointId)
     }
   }
 
+  /** Members do not all ask at the same moment. */
+  get #resyncEveryMs(): number {
+    return this.membership.isShared ? sharedResyncEveryMs * (0.8 + 0.2 * this.#parts.random()) : resyncEveryMs
+  }
+
   get #isHalted(): boolean {
-    return this.#paused || !this.#membership.isMember
+    return this.#paused || !this.membership.isMember
   }
 
   #setHalted(): void {
@@ -348,21 +350,39 @@ export class Dispatcher {
     } else this.#readBacklog().catch((err) => this.#parts.log.warn({ err }, 'backlog.not_read'))
   }
 
+  #onMembers(): void {
+    for (const work of this.#works.values()) {
+      this.#share(work)
+      // One that is gone may have lost a link, and not have heard that its hub is here.
+      this.#lostLinks.endWaits(work)
+    }
+    this.#loop.goOnAll(this.#works.values())
+  }
+
+  /** Where every member serves an endpoint, its limits hold for all of them together. */
+  #share(work: EndpointWork): void {
+    const { id, kind, concurrency } = work.endpoint
+    work.limitTo(kindFacts[kind].absentee === null ? this.membership.shareOf(id, concurrency) : null)
+  }
+
   #onServing(work: EndpointWork | undefined): void {
     if (work === undefined) return
+    // What another member had in hand may be due by now.
+    if (this.membership.isShared) work.noteDue(this.#parts.clock.steady())
     this.#put(work.endpoint)
-    this.#loop.lostLinks.mend(work)
+    this.#lostLinks.endWaits(work)
   }
 
   #put(endpoint: Endpoint): void {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
-    this.#loop.ahead.recall(work)
-    const before = work.condition
+    this.#loop.recall(work)
+    const { endpoint: before } = work
     work.adopt(endpoint)
     work.stand({ halted: this.#isHalted, served: this.#parts.transport.serves(endpoint) })
-    this.#conditions.note(before, work.condition)
+    this.#share(work)
     this.#works.set(endpoint.id, work)
+    this.#conditions.change(work, (condition) => conditionAdopting(condition, before, endpoint))
     this.#loop.goOn(work)
   }
 
@@ -370,8 +390,10 @@ export class Dispatcher {
     const work = this.#works.get(id)
     if (work !== undefined) {
       work.stand({ removed: true })
-      this.#loop.handBack(work)
+      this.#loop.endAll(work)
       this.#works.delete(id)
+      this.#lostLinks.forget(work)
+      this.#conditions.forget(work)
     }
     this.#orphans.endPending(id)
   }

@@ -1,20 +1,29 @@
-import { type Allowance, allowance, closedBreaker } from '../core/circuit-breaker.ts'
-import type { Condition } from '../core/condition.ts'
-import { type Endpoint, targetOf } from '../core/endpoint.ts'
 import {
+  type Allowance,
+  allowance,
+  type Breaker,
+  unlimited,
+  type WhileOpen,
+  whileOpen,
+} from '../core/circuit-breaker.ts'
+import { type Condition, isForgiven } from '../core/condition.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import {
+  type Gate,
   gate,
-  hasSlot,
   type Load,
+  type Outlook,
+  passage,
   type Situation,
   type Standing,
   type StandingFacts,
   standingOf,
+  urgentGate,
 } from '../core/next-action.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
+import { partOf } from '../core/shares.ts'
 import type { Claim } from '../store/pipeline-store.ts'
-import type { Holder } from './memory.ts'
-import type { Sleeper } from './wakeups.ts'
 
 /** An attempt that is under way, or whose outcome waits for the disk. */
 export type Underway = Readonly<{
@@ -46,11 +55,7 @@ const windowMax = 1_024
  * Of what waits in the store it knows only when the first is due. While it is not `serving` (core/next-action) nothing
  * starts and nothing stays ready.
  */
-export class EndpointWork implements Sleeper, Holder {
-  /** Owned by Wakeups. */
-  wakeAt: number | null = null
-  /** Owned by Memory. */
-  heldBytes = 0
+export class EndpointWork implements Outlook {
   #endpoint: Endpoint
   #condition: Condition
   #facts: StandingFacts
@@ -61,9 +66,11 @@ export class EndpointWork implements Sleeper, Holder {
   #answered = 0
   #reserved = 0
   #nextDueAt: number | null = null
+  #share: number | null = null
   #claiming = false
   #nextBytes: number | null = null
   #failuresSeenFrom: number | null = null
+  #probe: 'none' | 'asked' | 'granted' = 'none'
   #pacedUntil: number | null = null
   #bucket: Bucket
 
@@ -93,6 +100,11 @@ export class EndpointWork implements Sleeper, Holder {
     return this.#facts.served
   }
 
+  /** Only another member can make an attempt: it has the hub or the handler, or all of the share. */
+  get isOthers(): boolean {
+    return !this.#facts.served || this.concurrency === 0
+  }
+
   get isLeaving(): boolean {
     return this.#facts.leaving
   }
@@ -111,17 +123,9 @@ export class EndpointWork implements Sleeper, Holder {
   adopt(endpoint: Endpoint): void {
     const before = this.#endpoint
     if (endpoint.rateLimit?.perSecond !== before.rateLimit?.perSecond) this.#pacedUntil = null
-    const isAnother = targetOf(endpoint) !== targetOf(before)
-    // A person has seen to it: it has all of its time again.
-    if (isAnother || (endpoint.status === 'active' && before.status !== 'active')) this.#forgive()
-    // What another target answered says nothing about this one.
-    if (isAnother && this.#condition.lastError !== null) {
-      this.#condition = { ...this.#condition, lastError: null, lastErrorAt: null }
-    }
+    if (isForgiven(before, endpoint)) this.#failuresSeenFrom = null
     this.#endpoint = endpoint
     this.stand({ status: endpoint.status })
-    // Nothing is recorded while there is no breaker: what is left of it would be old news when it is wanted again.
-    if (endpoint.breaker === null) this.#condition = { ...this.#condition, breaker: closedBreaker }
   }
 
   // ── How it is doing ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -130,8 +134,31 @@ export class EndpointWork implements Sleeper, Holder {
     return this.#condition
   }
 
-  set condition(condition: Condition) {
+  /** Takes up what is known of it now (dispatch/conditions). */
+  know(condition: Condition): void {
+    const { breaker: before } = this.#condition
+    const { breaker } = condition
     this.#condition = condition
+    const isNewProbe = before.state === 'half_open' && probeStartOf(before) !== probeStartOf(breaker)
+    if (this.#probe === 'granted' && (breaker.state !== 'half_open' || isNewProbe)) this.#probe = 'none'
+  }
+
+  /** Whether the probe has to be asked for first: of all members one may start it. A person's retry need not ask. */
+  mustAskForProbe(now: number): boolean {
+    return !this.#mayProbe(now) && this.#urgent.length === 0
+  }
+
+  /** One that was granted and has not started in its time has to be asked for again. */
+  #mayProbe(now: number): boolean {
+    return this.#probe === 'granted' && allowance(this.#condition.breaker, now).kind !== 'probe'
+  }
+
+  askProbe(): void {
+    this.#probe = 'asked'
+  }
+
+  answerProbe(isGranted: boolean): void {
+    this.#probe = isGranted ? 'granted' : 'none'
   }
 
   /** When we saw the first of its failures since the last good attempt, whatever was known before the start. */
@@ -148,7 +175,16 @@ export class EndpointWork implements Sleeper, Holder {
   allowance(now: number): Allowance {
     const { heldUntil, breaker } = this.#condition
     if (heldUntil !== null && now < heldUntil) return { kind: 'wait', until: heldUntil }
-    return this.#endpoint.breaker === null ? { kind: 'open_to', limit: null } : allowance(breaker, now)
+    if (this.#endpoint.breaker === null) return unlimited
+    const allowed = allowance(breaker, now)
+    if (this.#probe === 'asked' || this.#mayProbe(now)) return { kind: 'probe' }
+    if (allowed.kind !== 'open_to' || allowed.limit === null || this.#share === null) return allowed
+    return { kind: 'open_to', limit: partOf(allowed.limit, this.#share, this.#endpoint.concurrency) }
+  }
+
+  /** What that means for a delivery that is due. */
+  passage(now: number): Gate {
+    return passage(this.allowance(now), this.#whileOpen)
   }
 
   // ── What it has in hand ─────────────────────────────────────────────────────────────────────────────────────────
@@ -171,13 +207,25 @@ export class EndpointWork implements Sleeper, Holder {
   }
 
   get window(): number {
-    const { concurrency } = this.#endpoint
+    const { concurrency } = this
+    if (concurrency === 0) return 0
     // It is filled up when half of it is free, which must not leave slots empty.
     return Math.max(2 * concurrency, Math.min(windowMax, Math.max(windowMin, 16 * concurrency)))
   }
 
-  get nextUrgent(): Claim | undefined {
-    return this.#urgent[0]
+  /** How many attempts may be on the wire here: the endpoint's concurrency, or this member's share of it. */
+  get concurrency(): number {
+    return this.#share ?? this.#endpoint.concurrency
+  }
+
+  /** Others serve the endpoint too, so that only a part of its limits may be used here; null: all of them. */
+  limitTo(share: number | null): void {
+    this.#share = share
+  }
+
+  /** The one whose attempt starts next. */
+  get next(): Claim | undefined {
+    return this.#urgent[0] ?? this.#ready[0]
   }
 
   reserve(): void {
@@ -194,18 +242,14 @@ export class EndpointWork implements Sleeper, Holder {
     else this.#urgent.unshift(claim)
   }
 
-  /** The delivery whose attempt may start now; null: none may. */
-  startable(now: number): Claim | null {
-    if (!this.isServing || this.#pacedUntil !== null || !hasSlot(this.#load())) return null
-    const [urgent] = this.#urgent
-    if (urgent !== undefined) return urgent
-    const [ready] = this.#ready
-    if (ready === undefined) return null
-    const may = gate(this.#load(), this.allowance(now), false)
-    return may === 'attempt' || may === 'probe' ? ready : null
+  /** What may be done now with the one that is next. */
+  gate(now: number): Gate {
+    if (!this.isServing || this.#pacedUntil !== null) return 'wait'
+    if (this.#urgent.length > 0) return urgentGate(this.#load(), this.#whileOpen)
+    return gate(this.#load(), this.allowance(now), this.#whileOpen)
   }
 
-  /** Takes this one, which was startable, out of its queue. */
+  /** Takes this one, which was next, out of its queue. */
   dequeue(claim: Claim): void {
     if (this.#urgent[0] === claim) this.#urgent.shift()
     else this.#ready.shift()
@@ -219,9 +263,9 @@ export class EndpointWork implements Sleeper, Holder {
     return claims
   }
 
-  begin(claim: Claim, now: number): Underway {
-    const probe = this.#endpoint.breaker !== null && this.#condition.breaker.state !== 'closed'
+  begin(claim: Claim, probe: boolean, now: number): Underway {
     const underway: Underway = { claim, probe, startedAt: now, abort: new AbortController() }
+    if (probe) this.#probe = 'none'
     this.#underway.add(underway)
     return underway
   }
@@ -290,16 +334,6 @@ export class EndpointWork implements Sleeper, Holder {
     this.#claiming = false
   }
 
-  /** Whether the store may hold something that is due: then fresh events queue up behind it. */
-  hasBacklog(now: number): boolean {
-    return this.#claiming || (this.#nextDueAt !== null && this.#nextDueAt <= now)
-  }
-
-  /** Whether it could take more and still has something due in the store. */
-  isCrowded(now: number): boolean {
-    return this.isServing && this.hasBacklog(now) && this.allowance(now).kind !== 'wait'
-  }
-
   // ── What it does next ───────────────────────────────────────────────────────────────────────────────────────────
 
   situation(inTurn: boolean, allowed: Allowance): Situation {
@@ -312,7 +346,7 @@ export class EndpointWork implements Sleeper, Holder {
       window: this.window,
       nextDueAt: this.#nextDueAt,
       allowed,
-      refuses: this.#endpoint.breaker?.whenOpen === 'fail' && this.#condition.breaker.state !== 'closed',
+      open: this.#whileOpen,
     }
   }
 
@@ -320,7 +354,9 @@ export class EndpointWork implements Sleeper, Holder {
   takeToken(now: number): number | null {
     const { rateLimit } = this.#endpoint
     if (rateLimit === null) return null
-    const answer = take(this.#bucket, rateLimit.perSecond, now)
+    // Without a share only a person's test comes here.
+    const part = (this.concurrency || 1) / this.#endpoint.concurrency
+    const answer = take(this.#bucket, rateLimit.perSecond * part, now)
     if (answer.kind === 'wait') return answer.until
     this.#bucket = answer.bucket
     return null
@@ -335,18 +371,21 @@ export class EndpointWork implements Sleeper, Holder {
     if (this.#pacedUntil === until) this.#pacedUntil = null
   }
 
+  get #whileOpen(): WhileOpen {
+    return whileOpen(this.#condition.breaker, this.#endpoint.breaker)
+  }
+
   #load(): Load {
     return {
-      concurrency: this.#endpoint.concurrency,
+      concurrency: this.concurrency,
       onWire: this.#underway.size - this.#answered,
       answered: this.#answered,
     }
   }
+}
 
-  #forgive(): void {
-    this.#failuresSeenFrom = null
-    if (this.#condition.failingSince !== null) this.#condition = { ...this.#condition, failingSince: null }
-  }
+function probeStartOf(breaker: Breaker): number | null {
+  return breaker.state === 'half_open' ? breaker.probeStartedAt : null
 }
 
 function withLease(claim: Claim, leaseEndsAt: number): Claim {

@@ -1,24 +1,26 @@
-import { ended, released } from '../core/lifecycle.ts'
-import { nextAction } from '../core/next-action.ts'
-import type { Reason } from '../core/outcome.ts'
+import { conditionProbing, conditionReset } from '../core/condition.ts'
+import { nextAction, wantsNext } from '../core/next-action.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
-import { Ahead } from './ahead.ts'
+import { Ahead, type AheadParts } from './ahead.ts'
+import type { AheadHook } from './ahead-hook.ts'
 import { parcelOf, type Tried, tryOnce } from './attempt.ts'
 import { Claimer } from './claimer.ts'
 import { type DecisionParts, Decisions } from './decide.ts'
-import type { Ended } from './ended.ts'
 import type { EndpointWork, Queue, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
+import { NamedClaims } from './named-claims.ts'
 import type { Orphans } from './orphans.ts'
-import { LostLinks } from './pull-back.ts'
-import { Quarantine, type Suspect } from './quarantine.ts'
-import { report, reportUntried } from './report.ts'
+import type { LostLinks } from './pull-back.ts'
+import { Quarantine } from './quarantine.ts'
+import { report } from './report.ts'
+import type { Returned } from './returned.ts'
 import type { Settler } from './settler.ts'
 import { Slots } from './slots.ts'
 import type { StuckLanes } from './stuck-lanes.ts'
 import type { TransportSet } from './transport-set.ts'
+import { Untried } from './untried.ts'
 import { Wakeups } from './wakeups.ts'
 
 export type LoopParts = DecisionParts &
@@ -29,8 +31,11 @@ export type LoopParts = DecisionParts &
     settler: Settler
     orphans: Orphans
     stuckLanes: StuckLanes
+    lostLinks: LostLinks
     triesMax: number
     stopping: AbortSignal
+    /** Whether what is claimed here is still this process's own. */
+    mayWork: () => boolean
     /** Something has ended: perhaps nothing is under way any more. */
     onEnded: () => void
   }>
@@ -42,13 +47,14 @@ export type LoopParts = DecisionParts &
  * (`ahead`), handlers that may have ended the process (`quarantine`), and waits that end with a new link (`lostLinks`).
  */
 export class Loop {
-  readonly ahead: Ahead
-  readonly lostLinks: LostLinks
   readonly #parts: LoopParts
   readonly #slots: Slots
   readonly #claimer: Claimer
+  readonly #named: NamedClaims
   readonly #decisions: Decisions
+  readonly #ahead: AheadHook
   readonly #quarantine: Quarantine
+  readonly #untried: Untried
   readonly #wakeups: Wakeups<EndpointWork>
   /** Attempts under way, of removed endpoints too. */
   readonly #underway = new Set<Underway>()
@@ -58,11 +64,24 @@ export class Loop {
     this.#parts = parts
     this.#slots = new Slots(parts.triesMax)
     this.#claimer = new Claimer({ ...parts, goOn })
+    const take = (work: EndpointWork, claim: Claim, queue: Queue) => this.#takeStored(work, claim, queue)
+    this.#named = new NamedClaims({ ...parts, take, goOn })
     this.#decisions = new Decisions(parts)
-    this.#quarantine = new Quarantine(goOn, (suspect) => this.#fetch(suspect))
+    this.#quarantine = new Quarantine(goOn, (suspect) => this.#named.fetch(suspect))
+    const decide: AheadParts['decide'] = (work, claim, tried, startedAt) =>
+      this.#decided(work, claim, tried, { startedAt, probe: false })
+    this.#ahead = new Ahead({ ...parts, goOn, decide })
+    this.#untried = new Untried({
+      ...parts,
+      slots: this.#slots,
+      quarantine: this.#quarantine,
+      ahead: this.#ahead,
+      onSettled: (work, to, result) => {
+        this.#afterSettled(work, to, result)
+        this.goOn(work)
+      },
+    })
     this.#wakeups = new Wakeups(parts.clock.steady, goOn)
-    this.ahead = new Ahead({ ...parts, goOn })
-    this.lostLinks = new LostLinks({ ...parts, goOn })
   }
 
   /** Attempts under way, and whatever waits for the disk. */
@@ -72,7 +91,7 @@ export class Loop {
 
   /** Neither an attempt nor a claim nor a read is under way. */
   get isIdle(): boolean {
-    return this.#slots.taken === 0 && this.#claimer.underway === 0 && this.ahead.underway === 0
+    return this.#slots.taken === 0 && this.#claimer.underway + this.#named.underway === 0 && this.#ahead.underway === 0
   }
 
   // ── What an endpoint does next ──────────────────────────────────────────────────────────────────────────────────
@@ -94,24 +113,27 @@ export class Loop {
     if (stopping.aborted || !settler.writable) return
     const now = clock.steady()
     const allowed = work.allowance(now)
-    this.ahead.goOn(work, allowed)
+    this.#ahead.goingOn(work, allowed)
     for (;;) {
       const action = nextAction(work.situation(this.#slots.isWaiting(work), allowed), now)
       switch (action.kind) {
+        case 'end':
+          this.#untried.endAll(work)
+          break
         case 'hand_back':
-          this.handBack(work, action.which)
+          this.#untried.handBackAll(work, action.which)
           break
         case 'start':
           this.#slots.join(work)
           break
         case 'wait':
-          if (!this.#quarantine.holds(work)) this.#wakeups.schedule(work, action.until)
+          if (!this.#quarantine.keepsOut(work)) this.#wakeups.schedule(work, action.until)
           return
         case 'claim':
-          if (!this.#quarantine.holds(work)) this.#claim(work, action.limit)
+          if (!this.#quarantine.keepsOut(work)) this.#claim(work, action.limit)
           return
         case 'refuse':
-          if (!this.#quarantine.holds(work)) this.#refuse(work, action.limit)
+          if (!this.#quarantine.keepsOut(work)) this.#refuse(work, action.limit)
           return
         case 'rest':
           return
@@ -123,8 +145,7 @@ export class Loop {
 
   #claim(work: EndpointWork, limit: number): void {
     this.#claimer.claim(work, limit, (claims) => {
-      for (const claim of claims) this.#take(work, claim)
-      if (claims.length > 0) this.ahead.noteWaiting(work)
+      for (const claim of claims) this.#takeStored(work, claim)
     })
   }
 
@@ -132,10 +153,10 @@ export class Loop {
   #refuse(work: EndpointWork, limit: number): void {
     this.#claimer.claim(work, limit, (claims) => {
       // The probe may have closed the breaker meanwhile.
-      const isOpen = work.allowance(this.#parts.clock.steady()).kind === 'wait'
+      const isRefused = work.passage(this.#parts.clock.steady()) === 'refuse'
       for (const claim of claims) {
-        if (isOpen) this.#end(work, claim, 'breaker_open')
-        else this.#take(work, claim)
+        if (isRefused) this.#untried.end(work, claim, 'breaker_open')
+        else this.#takeStored(work, claim)
       }
     })
   }
@@ -146,38 +167,15 @@ export class Loop {
     this.#act(work)
   }
 
-  /** Takes a named delivery now, whatever backoff, breaker and hold say. */
-  async hurry(work: EndpointWork, deliveryId: string): Promise<void> {
-    const { clock, stopping } = this.#parts
-    work.noteDue(clock.steady())
-    if (!work.isServing || stopping.aborted) return
-    // It is on disk as due: nobody who asked for it waits until there is memory for it.
-    const hasRoom = this.#claimer.hasRoom
-    const hurried = this.#claimNamed(work, deliveryId, { queue: 'urgent', waits: true })
-    if (hasRoom) await hurried
+  /** A person's retry: brings the delivery now, whatever backoff, breaker and hold say. */
+  hurry(work: EndpointWork, deliveryId: string): Promise<void> {
+    return this.#named.hurry(work, deliveryId)
   }
 
-  /** Claims a suspect; one that is not to be had any more comes back by itself, or never. */
-  async #fetch({ work, deliveryId }: Suspect): Promise<void> {
-    if (!work.isServing || this.#parts.stopping.aborted) return
-    // All other handlers stand still for it, and hold what they have: it must not wait for their memory.
-    await this.#claimNamed(work, deliveryId, { queue: 'ready', waits: false })
-  }
-
-  async #claimNamed(
-    work: EndpointWork,
-    deliveryId: string,
-    { queue, waits }: Readonly<{ queue: Queue; waits: boolean }>,
-  ): Promise<void> {
-    try {
-      const claims = await this.#claimer.named(work, deliveryId, { waits })
-      for (const claim of claims) this.#take(work, claim, queue)
-      if (claims.length > 0) this.ahead.noteWaiting(work)
-    } catch (err) {
-      // It is due, and on disk as such: the next claim brings it.
-      this.#parts.log.warn({ err, deliveryId }, 'claim.failed')
-    }
-    this.goOn(work)
+  /** Takes up what came from the store, where others may wait behind it. */
+  #takeStored(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
+    this.#ahead.claimed(work)
+    this.#take(work, claim, queue)
   }
 
   #take(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
@@ -189,20 +187,23 @@ export class Loop {
         work.enqueue(claim, 'next')
         break
       case 'later':
-        this.#release(work, claim)
+        this.#untried.handBack(work, claim)
         break
       case 'crashed':
-        this.#end(work, claim, 'crashed')
+        this.#untried.end(work, claim, 'crashed')
         break
     }
-    if (this.#parts.stopping.aborted) this.handBack(work)
+    if (!this.#parts.stopping.aborted) return
+    if (work.isRemoved) this.#untried.endAll(work)
+    else this.#untried.handBackAll(work)
   }
 
   // ── 2. Attempt ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Starts attempts as long as there are slots. */
   giveSlots(): void {
-    const { settler, stopping } = this.#parts
+    const { settler, stopping, mayWork } = this.#parts
+    if (!mayWork()) return
     const mayStart = (work: EndpointWork): boolean =>
       !stopping.aborted && settler.writable && !this.#quarantine.bars(work)
     this.#slots.give(mayStart, (work) => this.#startOne(work))
@@ -211,12 +212,18 @@ export class Loop {
   /** Answers whether the endpoint wants another turn. */
   #startOne(work: EndpointWork): boolean {
     const now = this.#parts.clock.steady()
-    const claim = work.startable(now)
-    if (claim === null) return false
+    const { next: claim } = work
+    if (claim === undefined) return false
+    const may = work.gate(now)
+    if (may !== 'attempt' && may !== 'probe') return false
+    if (may === 'probe' && work.mustAskForProbe(now)) {
+      this.#parts.conditions.askProbe(work)
+      return false
+    }
     if (claim.delivery.leaseEndsAt < now + work.endpoint.timeoutMs) {
       // The lease could end before the attempt does, and then another might begin: back to the store, for a new one.
       work.dequeue(claim)
-      this.#release(work, claim)
+      this.#untried.handBack(work, claim)
       return work.queued > 0
     }
     const tokenAt = work.takeToken(now)
@@ -225,7 +232,7 @@ export class Loop {
       return false
     }
     work.dequeue(claim)
-    this.#start(work, claim, now)
+    this.#start(work, claim, may === 'probe', now)
     return work.queued > 0
   }
 
@@ -237,17 +244,17 @@ export class Loop {
     }, until - now).unref()
   }
 
-  #start(work: EndpointWork, claim: Claim, now: number): void {
-    const underway = work.begin(claim, now)
+  #start(work: EndpointWork, claim: Claim, probe: boolean, now: number): void {
+    const underway = work.begin(claim, probe, now)
     this.#underway.add(underway)
     this.#slots.take()
-    if (underway.probe) this.#decisions.probeStarted(work)
+    if (probe) this.#parts.conditions.change(work, (condition) => conditionProbing(condition, work.endpoint, now))
     this.#quarantine.started(work)
-    this.ahead.begin(work, claim)
+    this.#ahead.starting(work, claim)
     this.#deliver(work, underway).catch((err) => {
       this.#parts.log.error({ err, deliveryId: claim.delivery.id }, 'delivery.defect')
     })
-    this.ahead.fill(work)
+    this.#ahead.fill(work)
   }
 
   /** The way of one delivery, from its slot to its report. */
@@ -264,8 +271,8 @@ export class Loop {
     const results = await settled
     work.end(underway, isDelivered)
     this.#slots.free()
-    this.#quarantine.ended(work, claim)
-    this.ahead.settled(work, chain, results)
+    this.#quarantine.settled(work, claim)
+    this.#ahead.settled(work, chain, results)
     for (const [index, one] of chain.entries()) this.#report(work, one, results[index] ?? { kind: 'stale' })
     this.goOn(work)
   }
@@ -279,23 +286,19 @@ export class Loop {
 
   // ── 3. Decide ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** What has ended: this attempt, and behind it what had been sent ahead and came back before its turn. */
-  #decide(work: EndpointWork, underway: Underway, tried: Tried): readonly Ended[] {
-    const head = this.#decided(work, underway.claim, tried, underway)
-    const behind = this.ahead.endedBehind(work, head, (claim, triedAhead, startedAt) =>
-      this.#decided(work, claim, triedAhead, { startedAt, probe: false }),
-    )
-    return behind.length === 0 ? [head] : [head, ...behind]
+  /** What has ended: this attempt, and what had been sent ahead behind it and came back before its turn. */
+  #decide(work: EndpointWork, underway: Underway, tried: Tried): readonly Returned[] {
+    return this.#ahead.returned(work, this.#decided(work, underway.claim, tried, underway))
   }
 
-  #decided(work: EndpointWork, claim: Claim, tried: Tried, how: Pick<Underway, 'startedAt' | 'probe'>): Ended {
+  #decided(work: EndpointWork, claim: Claim, tried: Tried, how: Pick<Underway, 'startedAt' | 'probe'>): Returned {
     const decision = this.#decisions.decide(work, claim.delivery, tried, how)
     return { claim, tried, decision, now: this.#parts.clock.steady() }
   }
 
   // ── 4. Settle ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #changes(work: EndpointWork, chain: readonly Ended[]): readonly Change[] {
+  #changes(work: EndpointWork, chain: readonly Returned[]): readonly Change[] {
     const wantsNext = chain[0]?.claim.delivery.lane != null && this.#wantsNext(work)
     const claimNext = wantsNext ? this.#parts.clock.steady() + leaseMs : null
     return chain.map(({ decision: { to, attempt }, tried }, index) => ({
@@ -310,20 +313,20 @@ export class Loop {
   /** Whether the next of a lane is wanted at once. */
   #wantsNext(work: EndpointWork): boolean {
     const { clock, memory, stopping } = this.#parts
-    if (stopping.aborted || !work.isServing || memory.isTight || this.#quarantine.holds(work)) return false
-    return work.allowance(clock.steady()).kind === 'open_to'
+    if (stopping.aborted || memory.isTight || !wantsNext(work.standing, work.allowance(clock.steady()))) return false
+    return !this.#quarantine.keepsOut(work)
   }
 
   // ── 5. Report ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #report(work: EndpointWork, { claim, tried, decision, now }: Ended, result: ChangeResult): void {
-    const { memory, stuckLanes } = this.#parts
+  #report(work: EndpointWork, { claim, tried, decision, now }: Returned, result: ChangeResult): void {
+    const { memory, stuckLanes, lostLinks } = this.#parts
     const { to, whyDisabled } = decision
     memory.free(work, claim.event.body)
     report(this.#parts, work.endpoint, claim, tried, { to, result })
     if (result.kind === 'applied') {
-      stuckLanes.note(work.endpoint, claim.delivery, to, now)
-      if (to.status === 'pending') this.lostLinks.noteFailure(work, to.lastError)
+      stuckLanes.check(work.endpoint, claim.delivery, to, now)
+      if (to.status === 'pending') lostLinks.endWaitsAfter(work, to.lastError)
     }
     if (whyDisabled !== null) this.#decisions.disable(work, whyDisabled).then(() => this.goOn(work))
     this.#afterSettled(work, to, result)
@@ -331,60 +334,55 @@ export class Loop {
 
   /** What the end of one delivery brings for its endpoint: the next of its lane, or something that is due. */
   #afterSettled(work: EndpointWork, to: Change['to'], result: ChangeResult): void {
-    const { log, memory, clock } = this.#parts
+    const { log, memory, clock, store, stopping } = this.#parts
     if (result.kind === 'stale') log.warn({ deliveryId: to.id }, 'delivery.changed_meanwhile')
     else if (result.next !== null) {
       memory.force(work, result.next.event.body)
-      this.ahead.noteWaiting(work)
-      this.#take(work, result.next)
+      this.#takeStored(work, result.next)
     } else if (result.released) work.noteDue(clock.steady())
-    if (to.status === 'pending' && to.dueAt !== null) work.noteDue(to.dueAt)
-  }
-
-  // ── Without an attempt ──────────────────────────────────────────────────────────────────────────────────────────
-
-  /** Gives what waits in memory back to the store, untried. What was deleted meanwhile ends. */
-  handBack(work: EndpointWork, which: 'all' | 'ready' = 'all'): void {
-    for (const claim of work.dequeueAll(which)) {
-      if (work.isRemoved) this.#end(work, claim, 'endpoint_deleted')
-      else this.#release(work, claim)
-    }
-    this.ahead.recall(work)
-    if (!work.isRemoved || work.nextDueAt === null) return
-    work.forgetDue()
-    this.#parts.orphans.endPending(work.endpoint.id)
-  }
-
-  #release(work: EndpointWork, claim: Claim): void {
-    void this.#settleUntried(work, claim, released(claim.delivery, this.#parts.clock.steady()))
-  }
-
-  #end(work: EndpointWork, claim: Claim, reason: Reason): void {
-    void this.#settleUntried(work, claim, ended(claim.delivery, reason, this.#parts.clock.steady()))
-  }
-
-  async #settleUntried(work: EndpointWork, claim: Claim, to: Change['to']): Promise<void> {
-    const { memory, settler } = this.#parts
-    memory.free(work, claim.event.body)
-    this.#slots.take()
-    const [result = { kind: 'stale' }] = await settler.settle([{ to, attempt: null, claimNext: null }])
-    this.#slots.free()
-    this.#quarantine.handedBack(claim)
-    if (result.kind === 'applied') reportUntried(this.#parts, to, claim.event)
-    this.#afterSettled(work, to, result)
-    this.goOn(work)
+    const dueAt = to.status === 'pending' ? to.dueAt : null
+    if (dueAt !== null) work.noteDue(dueAt)
+    // What becomes due and cannot be tried here is another member's.
+    const isOthers = work.isOthers || stopping.aborted
+    if (isOthers && result.kind === 'applied' && (dueAt !== null || result.released))
+      store.hint('due', [work.endpoint.id])
   }
 
   // ── From outside ────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Whether nothing fresh may be taken for this endpoint now. */
-  holds(work: EndpointWork): boolean {
-    return this.#quarantine.holds(work)
+  keepsOut(work: EndpointWork): boolean {
+    return this.#quarantine.keepsOut(work)
+  }
+
+  /** Something new waits in the store, behind what is in hand. */
+  arrivedBehind(work: EndpointWork): void {
+    this.#ahead.arrivedBehind(work)
+  }
+
+  /** There is more room at the other end for what is sent ahead. */
+  fillAhead(work: EndpointWork): void {
+    this.#ahead.fill(work)
+  }
+
+  /** What was sent ahead is void. */
+  recall(work: EndpointWork): void {
+    this.#ahead.recall(work)
+  }
+
+  /** Hands what waits in memory back to the store. */
+  handBack(work: EndpointWork): void {
+    this.#untried.handBackAll(work)
+  }
+
+  /** The endpoint was deleted: ends what waits for it, in memory and in the store. */
+  endAll(work: EndpointWork): void {
+    this.#untried.endAll(work)
   }
 
   /** Closes the breaker and ends the hold, because a person says so. */
   resetBreaker(work: EndpointWork): void {
-    this.#decisions.resetBreaker(work)
+    this.#parts.conditions.change(work, conditionReset)
     this.goOn(work)
   }
 
@@ -393,7 +391,7 @@ export class Loop {
     this.#wakeups.stop()
   }
 
-  /** Aborts the attempts under way; their deliveries are given back. */
+  /** Aborts the attempts under way; their deliveries are handed back. */
   interrupt(): void {
     for (const { abort } of this.#underway) abort.abort()
   }

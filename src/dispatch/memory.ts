@@ -9,11 +9,8 @@ const spareShare = 1 / 4
 /** What is set aside for one claim from the store. */
 const claimShare = 1 / 32
 
-/** Who holds events: an endpoint. */
-export interface Holder {
-  /** Owned by Memory. */
-  heldBytes: number
-}
+/** Who holds events: an endpoint. Known by its identity alone. */
+export type Holder = object
 
 type Waiting = Readonly<{ bytes: number; turn: () => void }>
 
@@ -27,6 +24,8 @@ type Waiting = Readonly<{ bytes: number; turn: () => void }>
 export class Memory {
   readonly #max: number
   #used = 0
+  /** What each holder has, a large body counted for each that holds it. */
+  readonly #held = new WeakMap<Holder, number>()
   /** Large bodies, and how many hold each. */
   readonly #large = new Map<Uint8Array, number>()
   /** Who waits for room, in the order of their turns. */
@@ -68,7 +67,7 @@ export class Memory {
 
   /** For what is in hand already. */
   force(holder: Holder, body: Uint8Array): void {
-    holder.heldBytes += body.length + overheadBytes
+    this.#held.set(holder, this.#heldBy(holder) + body.length + overheadBytes)
     this.#used += overheadBytes
     if (body.length < largeBytesMin) this.#used += body.length
     else {
@@ -79,7 +78,7 @@ export class Memory {
   }
 
   free(holder: Holder, body: Uint8Array): void {
-    holder.heldBytes -= body.length + overheadBytes
+    this.#held.set(holder, this.#heldBy(holder) - body.length - overheadBytes)
     this.#used -= overheadBytes
     if (body.length < largeBytesMin) this.#used -= body.length
     else {
@@ -106,7 +105,8 @@ export class Memory {
     this.#used += bytes
   }
 
-  release(bytes: number): void {
+  /** Gives up what was set aside: by now it is free, or held by what came. */
+  returnRoom(bytes: number): void {
     this.#used -= bytes
     if (this.#waiting.size > 0) this.#passOn()
   }
@@ -119,9 +119,14 @@ export class Memory {
 
   #fits(holder: Holder, bytes: number): boolean {
     if (this.#used === 0) return true
-    if (holder.heldBytes === 0) return this.#used + bytes <= this.#max
-    if (holder.heldBytes + bytes > this.#max * holderShare) return false
+    const held = this.#heldBy(holder)
+    if (held === 0) return this.#used + bytes <= this.#max
+    if (held + bytes > this.#max * holderShare) return false
     return this.#used + bytes <= this.#max * (1 - spareShare)
+  }
+
+  #heldBy(holder: Holder): number {
+    return this.#held.get(holder) ?? 0
   }
 
   #passOn(): void {

@@ -24,11 +24,11 @@ export class Quarantine {
   #running = 0
   /** The delivery of the suspect in hand. */
   #alone: string | null = null
-  /** Suspects that were given back until nothing else runs, in their order. */
+  /** Suspects that were handed back until nothing else runs, in their order. */
   readonly #later: Suspect[] = []
   #fetching = false
   /** Endpoints that wanted to claim meanwhile. */
-  readonly #held = new Set<EndpointWork>()
+  readonly #keptOut = new Set<EndpointWork>()
 
   /** `fetch` claims a suspect by its name and hands it over; `goOn` lets an endpoint go on. */
   constructor(goOn: (work: EndpointWork) => void, fetch: (suspect: Suspect) => Promise<void>) {
@@ -50,13 +50,13 @@ export class Quarantine {
   /** Whether this endpoint's next try must not start now. */
   bars(work: EndpointWork): boolean {
     if (!kindFacts[work.endpoint.kind].runsHere || !this.#active) return false
-    return this.#alone === null || work.nextUrgent?.delivery.id !== this.#alone
+    return this.#alone === null || work.next?.delivery.id !== this.#alone
   }
 
   /** Whether nothing more may be brought into memory for this endpoint; it is looked at again when it may. */
-  holds(work: EndpointWork): boolean {
+  keepsOut(work: EndpointWork): boolean {
     if (!kindFacts[work.endpoint.kind].runsHere || !this.#active) return false
-    this.#held.add(work)
+    this.#keptOut.add(work)
     return true
   }
 
@@ -65,14 +65,14 @@ export class Quarantine {
   }
 
   /** Its outcome is on disk. */
-  ended(work: EndpointWork, claim: Claim): void {
+  settled(work: EndpointWork, claim: Claim): void {
     if (!kindFacts[work.endpoint.kind].runsHere) return
     this.#running -= 1
-    this.handedBack(claim)
+    this.untried(claim)
   }
 
-  /** It was given back or ended without an attempt. */
-  handedBack(claim: Claim): void {
+  /** It was handed back or ended without an attempt. */
+  untried(claim: Claim): void {
     if (this.#alone === claim.delivery.id) this.#alone = null
     else if (this.#later.length === 0) return
     this.#goOn()
@@ -86,9 +86,9 @@ export class Quarantine {
     if (this.#alone !== null || this.#running > 0 || this.#fetching) return
     const next = this.#later.shift()
     if (next === undefined) {
-      const held = [...this.#held]
-      this.#held.clear()
-      for (const work of held) this.#goOnWith(work)
+      const keptOut = [...this.#keptOut]
+      this.#keptOut.clear()
+      for (const work of keptOut) this.#goOnWith(work)
       return
     }
     this.#fetching = true

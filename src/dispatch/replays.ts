@@ -11,13 +11,15 @@ import type { DeliveryRecord } from '../store/record-store.ts'
 import type { ReplayStep } from '../store/replay-store.ts'
 import type { Store } from '../store/store.ts'
 import type { Catalogue } from './catalogue.ts'
-import { chunkMaxOf, type Gait, gaitOf } from './replay-gait.ts'
 import { ReplayNews } from './replay-news.ts'
+import { chunkMaxOf, type Speed, speedOf } from './replay-speed.ts'
 
 /** What the dispatcher does for a replay. */
 export interface ReplayTarget {
   /** All delivery is paused by a person: jobs stand still, as after a restore nothing shall move by itself. */
   readonly paused: boolean
+  /** Of several processes that share the store, one makes the steps of jobs. */
+  readonly leads: boolean
   /** Something became due at these endpoints. */
   goOnAt(endpointIds: readonly string[]): void
   /** Whether one of them could take more and still has something due in the store. */
@@ -93,13 +95,13 @@ export class ReplayRunner {
   readonly #news: ReplayNews
   /** Jobs that run, the one that was stepped longest ago first. */
   readonly #jobs = new Map<string, Job>()
-  /** When jobs of a gait may make their next step: those with a rate do not rest for those without. */
-  readonly #restUntil = new Map<Gait, number>()
+  /** When jobs of one speed may make their next step: those with a rate do not rest for those without. */
+  readonly #restUntil = new Map<Speed, number>()
   /** Whose jobs are being made: they are not among the jobs yet. */
   readonly #opening = new Map<symbol, string | null>()
   #wake: () => void = () => {}
   #stopped = false
-  #running: Promise<void> = Promise.resolve()
+  #work: Promise<void> = Promise.resolve()
 
   constructor(parts: ReplayParts) {
     this.#parts = parts
@@ -108,25 +110,41 @@ export class ReplayRunner {
 
   /** Reads what was under way when the process ended. Before deliveries start: otherwise an outcome could be missed. */
   async load(): Promise<void> {
+    for await (const replay of this.#running()) this.#take(replay)
+    await this.#news.load()
+  }
+
+  async *#running(): AsyncGenerator<Replay> {
     let cursor: string | null | undefined
     while (cursor !== null) {
       const from = cursor === undefined ? {} : { cursor }
       const page = await this.#parts.store.listReplays({ status: 'running', limit: runningMax, ...from })
-      for (const replay of page.items) this.#take(replay)
+      yield* page.items
       cursor = page.next
     }
-    await this.#news.load()
+  }
+
+  /** Takes up what other processes have started, and leaves what they have ended. */
+  async refresh(): Promise<void> {
+    const known = new Set(this.#jobs.keys())
+    const running = new Set<string>()
+    for await (const replay of this.#running()) {
+      running.add(replay.id)
+      if (!this.#jobs.has(replay.id)) this.#take(replay)
+      this.#news.saw(replay)
+    }
+    for (const id of known) if (!running.has(id)) this.#jobs.delete(id)
   }
 
   /** Goes on with what was running. */
   start(): void {
-    this.#running = this.#run()
+    this.#work = this.#run()
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
     this.#wake()
-    await this.#running
+    await this.#work
     await this.#news.stop()
   }
 
@@ -272,12 +290,12 @@ export class ReplayRunner {
   }
 
   #dueAt({ dueAt, replay }: Job): number {
-    return Math.max(dueAt, this.#restUntil.get(gaitOf(replay)) ?? 0)
+    return Math.max(dueAt, this.#restUntil.get(speedOf(replay)) ?? 0)
   }
 
   async #step(job: Job, now: number): Promise<void> {
     const { store, clock, log, target } = this.#parts
-    if (target.paused) {
+    if (target.paused || !target.leads) {
       job.dueAt = now + pausedLookMs
       return
     }
@@ -297,9 +315,9 @@ export class ReplayRunner {
       job.dueAt = clock.steady() + afterFailureMs
     }
     const ended = clock.steady()
-    const gait = gaitOf(job.replay)
+    const speed = speedOf(job.replay)
     job.lastStepMs = ended - now
-    this.#restUntil.set(gait, ended + Math.max(1, gait.restFactor * job.lastStepMs))
+    this.#restUntil.set(speed, ended + Math.max(1, speed.restFactor * job.lastStepMs))
   }
 
   #stepped(job: Job, replay: Replay | null, endpointIds: readonly string[], beganAt: number): void {

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts'
-import type { Delivery, Pending } from '../core/delivery.ts'
-import { hurried, replayed } from '../core/lifecycle.ts'
+import { retried } from '../core/lifecycle.ts'
+import { mayRetry } from '../core/selection.ts'
 import type { Store } from '../store/store.ts'
 
 export type RetryAnswer = 'retried' | 'not_found' | 'in_progress' | 'endpoint_gone'
@@ -17,26 +17,14 @@ export async function retryDelivery(store: Store, clock: Clock, deliveryId: stri
   for (let reads = 0; reads < readsMax; reads++) {
     const record = await store.getDelivery(deliveryId)
     if (record === null) return 'not_found'
-    if (!desk.known(record.delivery.endpointId)) return 'endpoint_gone'
-    const to = dueNow(record.delivery, clock.steady())
-    if (to === null) return 'in_progress'
+    const { delivery } = record
+    if (!desk.known(delivery.endpointId)) return 'endpoint_gone'
+    if (!mayRetry(delivery)) return 'in_progress'
+    const to = retried(delivery, clock.steady())
     const [result] = await store.commit([{ to, attempt: null, claimNext: null }])
     if (result?.kind !== 'applied') continue
     await desk.hurry(to.endpointId)
     return 'retried'
   }
   return 'in_progress'
-}
-
-function dueNow(delivery: Delivery, now: number): Pending | null {
-  switch (delivery.status) {
-    case 'processing':
-      return null
-    case 'pending':
-      return hurried(delivery, now)
-    case 'delivered':
-    case 'failed':
-    case 'dead_letter':
-      return replayed(delivery, now)
-  }
 }

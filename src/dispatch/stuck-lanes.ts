@@ -17,8 +17,8 @@ export class StuckLanes {
     this.#parts = parts
   }
 
-  /** A try in a lane has ended. */
-  note({ id: endpointId, tenant }: Endpoint, tried: Processing, to: Delivery, now: number): void {
+  /** A try in a lane has ended: tells if its delivery has held the lane for too long. */
+  check({ id: endpointId, tenant }: Endpoint, tried: Processing, to: Delivery, now: number): void {
     const { id: deliveryId, lane } = tried
     if (lane === null) return
     if (to.status !== 'pending') {

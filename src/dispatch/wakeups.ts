@@ -1,19 +1,15 @@
-/** Something that wants to be looked at again at some instant. */
-export interface Sleeper {
-  /** When it is to be woken; null when nobody has to. Owned by Wakeups. */
-  wakeAt: number | null
-}
-
 type Entry<T> = Readonly<{ at: number; sleeper: T }>
 
 const timerMsMax = 60_000
 const staleMin = 1_024
 
 /** Wakes sleepers in order of time with one timer, however many there are: a binary heap with stale entries left in. */
-export class Wakeups<T extends Sleeper> {
+export class Wakeups<T> {
   readonly #now: () => number
   readonly #wake: (sleeper: T) => void
   #heap: Entry<T>[] = []
+  /** When each sleeper is to be woken. An entry of the heap with another instant is stale. */
+  readonly #wakeAt = new Map<T, number>()
   /** When the heap has grown to this, the stale entries are thrown out. */
   #tidyAt = staleMin
   #timer: NodeJS.Timeout | null = null
@@ -32,9 +28,9 @@ export class Wakeups<T extends Sleeper> {
 
   /** Wakes the sleeper at `at`, or earlier if it was to be woken earlier. */
   schedule(sleeper: T, at: number): void {
-    if (this.#stopped || (sleeper.wakeAt !== null && sleeper.wakeAt <= at)) return
+    if (this.#stopped || (this.#wakeAt.get(sleeper) ?? Number.POSITIVE_INFINITY) <= at) return
     if (this.#heap.length >= this.#tidyAt) this.#tidy()
-    sleeper.wakeAt = at
+    this.#wakeAt.set(sleeper, at)
     this.#push({ at, sleeper })
     this.#arm()
   }
@@ -59,8 +55,8 @@ export class Wakeups<T extends Sleeper> {
     const now = this.#now()
     for (let first = this.#heap[0]; first !== undefined && first.at <= now; first = this.#heap[0]) {
       this.#pop()
-      if (first.sleeper.wakeAt !== first.at) continue
-      first.sleeper.wakeAt = null
+      if (this.#wakeAt.get(first.sleeper) !== first.at) continue
+      this.#wakeAt.delete(first.sleeper)
       this.#wake(first.sleeper)
     }
     if (!this.#stopped) this.#arm()
@@ -68,10 +64,8 @@ export class Wakeups<T extends Sleeper> {
 
   /** An endpoint that is woken early again and again would leave an entry for its far instant each time. */
   #tidy(): void {
-    const live = new Map<T, Entry<T>>()
-    for (const entry of this.#heap) if (entry.sleeper.wakeAt === entry.at) live.set(entry.sleeper, entry)
     this.#heap = []
-    for (const entry of live.values()) this.#push(entry)
+    for (const [sleeper, at] of this.#wakeAt) this.#push({ at, sleeper })
     this.#tidyAt = Math.max(staleMin, 2 * this.#heap.length)
   }
 

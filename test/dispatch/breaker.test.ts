@@ -109,6 +109,26 @@ describe('the breaker', () => {
     assert.equal((await bench.tally()).delivered, 1)
   })
 
+  test('with whenOpen fail, what was claimed while the probe closed the breaker waits for a hold like any other', async (t) => {
+    const bench = await openBench(t, { script: () => down })
+    const endpoint = await opened(bench, { breaker: { ...park, whenOpen: 'fail' }, concurrency: 10 })
+    await bench.pass(60_000, 1_000)
+    bench.wire.script = () => 'hold'
+    await send(bench, 1)
+    assert.equal(bench.wire.open.size, 1, 'the probe')
+    const goOn = bench.watched.hold('claim')
+    await send(bench, 5)
+    bench.wire.answerAll(answered(429, { 'retry-after': '30' }))
+    await bench.quiet()
+    assert.equal(bench.dispatcher.conditionOf(endpoint.id).breaker.state, 'closed')
+    goOn()
+    await bench.quiet()
+    assert.deepEqual(await bench.tally(), { failed: 3, pending: 6 })
+    bench.wire.script = () => answered(200)
+    await bench.pass(30_000, 1_000)
+    assert.deepEqual(await bench.tally(), { failed: 3, delivered: 6 })
+  })
+
   test('an endpoint without a breaker is tried for as long as its policy says', async (t) => {
     const bench = await openBench(t, { script: () => down })
     const endpoint = await bench.add({ breaker: null })

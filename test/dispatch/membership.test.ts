@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import type { Delivery } from '../../src/core/delivery.ts'
 import type { Beat } from '../../src/store/cluster-store.ts'
-import { answered, type Bench, openBench } from '../support/dispatch-bench.ts'
+import { answered, type Bench, numberIn, openBench } from '../support/dispatch-bench.ts'
+import type { Script } from '../support/scripted-wire.ts'
 
 const lease = { leaseMs: 10_000, beatEveryMs: 2_000 }
 
@@ -35,6 +37,57 @@ describe('a process that shares its store', () => {
     assert.equal(bench.wire.tries.length, 2)
   })
 
+  test('hints at every event that it cannot take itself: another member may', async (t) => {
+    const bench = await openBench(t, { lease })
+    const endpoint = await bench.addHandler()
+    bench.code.leave(endpoint)
+    const before = bench.watched.calls('hint')
+    for (let n = 0; n < 3; n++) await bench.send({ n })
+    assert.equal(bench.watched.calls('hint') - before, 3)
+  })
+
+  test('a handler that runs at another member is not missing', async (t) => {
+    const bench = await openBench(t, { lease })
+    const endpoint = await bench.addHandler()
+    bench.code.leave(endpoint)
+    assert.equal(bench.dispatcher.isServed(endpoint.id), false)
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat' ? { ...(answer as Beat), handlersElsewhere: [endpoint.id] } : answer
+    await bench.pass(lease.beatEveryMs, 1_000)
+    assert.equal(bench.dispatcher.isServed(endpoint.id), true)
+    assert.deepEqual(bench.dispatcher.handlers, [])
+  })
+
+  test('without a share, a person’s test of an endpoint is paced as ever', async (t) => {
+    const bench = await openBench(t, { lease })
+    const { id } = await bench.add({ concurrency: 1, rateLimit: { perSecond: 1 } })
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat'
+        ? { ...(answer as Beat), members: ['single', ...Array.from({ length: 9 }, (_, n) => `mbr_${n}`)] }
+        : answer
+    await bench.pass(3 * lease.beatEveryMs, 1_000)
+    assert.equal(bench.dispatcher.tryOutWaitMs(id), null)
+    assert.equal(bench.dispatcher.tryOutWaitMs(id), 1_000)
+  })
+
+  test('takes its share of the concurrency where others serve the endpoint too, and all of it again when they are gone', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    let members: readonly string[] = ['single', 'mbr_a', 'mbr_b']
+    bench.watched.onAnswer = (name, answer) => {
+      if (name === 'join') return { ...(answer as object), lease }
+      return name === 'beat' ? { ...(answer as Beat), members } : answer
+    }
+    await bench.pass(3 * lease.beatEveryMs, 1_000)
+    await bench.add({ concurrency: 6 })
+    for (let n = 0; n < 10; n++) await bench.send({ n })
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 2)
+    members = ['single']
+    await bench.pass(lease.beatEveryMs, 1_000)
+    assert.equal(bench.wire.tries.length, 6)
+    bench.wire.answerAll(answered(200))
+  })
+
   test('goes on with everything when a beat is answered again', async (t) => {
     const bench = await lapsed(t)
     bench.watched.mend()
@@ -63,6 +116,73 @@ describe('a process that shares its store', () => {
     assert.deepEqual(await bench.tally(), { delivered: 3 })
   })
 
+  test('that was stopped for longer than its lease starts nothing, although no timer has said so yet', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    await bench.add({ concurrency: 1 })
+    for (let n = 0; n < 3; n++) await bench.send({ n })
+    await bench.quiet()
+    // What has come while it stood still is handled before the timers.
+    bench.time.nowMs += lease.leaseMs
+    bench.wire.answerAll(answered(200))
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 1)
+    assert.deepEqual(await bench.tally(), { delivered: 1, pending: 2 })
+    assert.ok(bench.logged.includes('member.lapsed'))
+  })
+
+  test('takes no heart from an answer that is older than its lease', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    await bench.add({ concurrency: 1 })
+    await bench.send()
+    await bench.quiet()
+    const { onAnswer } = bench.watched
+    const late = Promise.withResolvers<void>()
+    let beats = 0
+    bench.watched.onAnswer = (name, answer) => {
+      if (name !== 'beat') return onAnswer(name, answer)
+      beats += 1
+      if (beats > 1) throw new Error('played by the test')
+      return late.promise.then(() => answer)
+    }
+    await bench.pass(lease.leaseMs + lease.beatEveryMs, 1_000)
+    assert.deepEqual(await bench.tally(), { pending: 1 })
+    late.resolve()
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 1)
+    bench.watched.onAnswer = onAnswer
+    await bench.pass(lease.beatEveryMs, 1_000)
+    assert.equal(bench.wire.tries.length, 2)
+    bench.wire.answerAll(answered(200))
+  })
+
+  test('hands back what a claim has taken whose answer got lost, and nothing that it knows', async (t) => {
+    const script: Script = (parcel) => (numberIn(parcel) === 0 ? 'hold' : answered(200))
+    const bench = await openBench(t, { lease, script })
+    await bench.add({ concurrency: 2, timeoutMs: 240_000 })
+    await bench.send({ n: 0 })
+    await bench.quiet()
+    bench.dispatcher.paused = true
+    await bench.send({ n: 1 })
+    const { onAnswer } = bench.watched
+    let claims = 0
+    bench.watched.onAnswer = async (name, answer) => {
+      if (name === 'listHeld') return await heldBy(bench)
+      if (name === 'claim' && claims++ === 0) throw new Error('played by the test: the connection is gone')
+      return onAnswer(name, answer)
+    }
+    bench.dispatcher.paused = false
+    await bench.quiet()
+    assert.deepEqual(await bench.tally(), { processing: 2 })
+    await bench.pass(100_000, 1_000)
+    assert.ok(bench.logged.includes('claims.lost'))
+    // The other has been on the wire all the time.
+    assert.deepEqual(await bench.tally(), { processing: 1, delivered: 1 })
+    assert.equal(bench.wire.tries.length, 2)
+    bench.wire.answerAll(answered(200))
+    await bench.quiet()
+    assert.deepEqual(await bench.tally(), { delivered: 2 })
+  })
+
   test('keeps events that come in while it is no member for later', async (t) => {
     const bench = await lapsed(t)
     const before = bench.wire.tries.length
@@ -82,4 +202,9 @@ async function lapsed(t: Parameters<typeof openBench>[0]): Promise<Bench> {
   await bench.pass(lease.leaseMs + 2_000, 1_000)
   assert.deepEqual(await bench.tally(), { pending: 3 })
   return bench
+}
+
+async function heldBy(bench: Bench): Promise<readonly Delivery[]> {
+  const { items } = await bench.store.listDeliveries({ statuses: ['processing'], limit: 99 })
+  return items.map(({ delivery }) => delivery)
 }

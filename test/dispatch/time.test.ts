@@ -108,7 +108,7 @@ describe('leases', () => {
     assert.equal(bench.wire.tries.length, 10)
   })
 
-  test('no try starts whose lease could end before its time-out', async (t) => {
+  test('no try starts whose lease could end before its timeout', async (t) => {
     const bench = await openBench(t, { script: () => 'hold' })
     await bench.add({ concurrency: 1, timeoutMs: 300_000 })
     await send(bench, 5)

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { type Sleeper, Wakeups } from '../../src/dispatch/wakeups.ts'
+import { Wakeups } from '../../src/dispatch/wakeups.ts'
 
-type Named = Sleeper & { name: number }
+type Named = { name: number }
 
 describe('wakeups', () => {
   test('come in order of time, however many and in whatever order they were asked for', (t) => {
     const { wakeups, pass, woken } = setUp(t)
     const instants = Array.from({ length: 3_000 }, (_, i) => ((i * 7_919) % 3_000) + 1)
-    for (const at of instants) wakeups.schedule({ wakeAt: null, name: at }, at)
+    for (const at of instants) wakeups.schedule({ name: at }, at)
     pass(3_000)
     assert.deepEqual(
       woken,
@@ -18,7 +18,7 @@ describe('wakeups', () => {
 
   test('the earliest instant that was asked for wins, and wakes once', (t) => {
     const { wakeups, pass, woken } = setUp(t)
-    const sleeper = { wakeAt: null, name: 1 }
+    const sleeper = { name: 1 }
     for (const at of [500, 200, 300, 100, 400]) wakeups.schedule(sleeper, at)
     pass(99)
     assert.deepEqual(woken, [])
@@ -28,7 +28,7 @@ describe('wakeups', () => {
 
   test('a far instant that is put off again and again does not pile up', (t) => {
     const { wakeups, pass, woken } = setUp(t)
-    const sleeper = { wakeAt: null, name: 1 }
+    const sleeper = { name: 1 }
     for (let i = 0; i < 50_000; i++) {
       wakeups.schedule(sleeper, 86_400_000)
       wakeups.schedule(sleeper, i + 1)
@@ -40,10 +40,10 @@ describe('wakeups', () => {
 
   test('after a stop nobody is woken', (t) => {
     const { wakeups, pass, woken } = setUp(t)
-    wakeups.schedule({ wakeAt: null, name: 1 }, 10)
+    wakeups.schedule({ name: 1 }, 10)
     wakeups.stop()
     wakeups.stop()
-    wakeups.schedule({ wakeAt: null, name: 2 }, 10)
+    wakeups.schedule({ name: 2 }, 10)
     pass(100)
     assert.deepEqual(woken, [])
   })

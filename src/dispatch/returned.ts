@@ -3,4 +3,4 @@ import type { Tried } from './attempt.ts'
 import type { Decision } from './decide.ts'
 
 /** An attempt that has come back, and what is to be written of it. */
-export type Ended = Readonly<{ claim: Claim; tried: Tried; decision: Decision; now: number }>
+export type Returned = Readonly<{ claim: Claim; tried: Tried; decision: Decision; now: number }>

@@ -1,0 +1,41 @@
+import type { Allowance } from '../core/circuit-breaker.ts'
+import type { ChangeResult, Claim } from '../store/pipeline-store.ts'
+import type { EndpointWork } from './endpoint-work.ts'
+import type { Returned } from './returned.ts'
+
+/**
+ * Where sending ahead (`ahead.ts`) hangs on the loop. For an endpoint whose other end does not keep the order of a lane by
+ * itself, nothing of this does anything: a reader of the loop can skip it.
+ */
+export interface AheadHook {
+  /** Reads that have not been answered yet. */
+  readonly underway: number
+
+  // ── In the order of a delivery's way ────────────────────────────────────────────────────────────────────────────
+
+  /** The endpoint goes on, as far as breaker and hold allow. */
+  goingOn(work: EndpointWork, allowed: Allowance): void
+
+  /** A delivery came from the store: others may wait there behind it. */
+  claimed(work: EndpointWork): void
+
+  /** An attempt is about to start. */
+  starting(work: EndpointWork, claim: Claim): void
+
+  /** It has started; or there is more room at the other end. */
+  fill(work: EndpointWork): void
+
+  /** An attempt has come back: it, and what has ended with it behind it. All of that is written together. */
+  returned(work: EndpointWork, head: Returned): readonly Returned[]
+
+  /** These have been written. */
+  settled(work: EndpointWork, chain: readonly Returned[], results: readonly ChangeResult[]): void
+
+  // ── At any time ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Something new waits in the store, behind what is in hand. */
+  arrivedBehind(work: EndpointWork): void
+
+  /** What was sent ahead is void: it comes again in its turn. */
+  recall(work: EndpointWork): void
+}
