@@ -6,6 +6,8 @@ import { PosthornError } from './core/errors.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
 import { Catalogue } from './dispatch/catalogue.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
+import { HubLinks } from './dispatch/hub-links.ts'
+import { PauseOfAll } from './dispatch/pause-of-all.ts'
 import { ReplayRunner } from './dispatch/replays.ts'
 import { TransportSet } from './dispatch/transport-set.ts'
 import { AsyncEngine } from './engines/async-engine.ts'
@@ -17,15 +19,19 @@ import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { testEvents } from './intake/test-events.ts'
 import { type Logger, openLog, SeldomLog } from './log.ts'
-import { Notices } from './notices.ts'
+import { type Elsewhere, Notices } from './notices.ts'
 import { hubLacksRoute } from './server/delivery-detail.ts'
 import { Relays } from './server/relays.ts'
+import { NoticeExchange } from './shared-state/notice-exchange.ts'
+import { openBus } from './shared-state/open-bus.ts'
+import { openState } from './shared-state/open-state.ts'
+import type { Database } from './store/database.ts'
 import { databaseAt } from './store/open-store.ts'
 import type { Store } from './store/store.ts'
 import { HandlerTransport } from './transports/handler/handler-transport.ts'
 import { parseAllowPrivate } from './transports/http/address-guard.ts'
 import { openHttpTransport } from './transports/http/http-transport.ts'
-import { RelayTransport } from './transports/relay/relay-transport.ts'
+import { type LinkChange, RelayTransport } from './transports/relay/relay-transport.ts'
 import type { RelayGate } from './transports/relay-gate.ts'
 import { type Metrics, openMetrics } from './upkeep/metrics.ts'
 import { type Operating, type OperatingParts, openOperating } from './upkeep/operating.ts'
@@ -35,6 +41,7 @@ export type Pipeline = Readonly<{
   config: Config
   log: Logger
   clock: Clock
+  database: Pick<Database, 'name'>
   store: Store
   ids: IdSource
   catalogue: Catalogue
@@ -42,10 +49,12 @@ export type Pipeline = Readonly<{
   relays: Relays
   gate: RelayGate
   dispatcher: Dispatcher
+  pauseOfAll: PauseOfAll
   replays: ReplayRunner
   intake: Intake
   metrics: Metrics
   notices: Notices
+  elsewhere: Elsewhere
   upkeep: Operating['upkeep']
   notifications: Operating['notifications']
   stats: Operating['stats']
@@ -86,22 +95,32 @@ export type AppOptions = PipelineOptions &
 export async function openPipeline(config: Config, { onFatal }: PipelineOptions): Promise<Pipeline> {
   refuseWrongRanges(config)
   const parts = await openParts(config, onFatal)
-  const { store, catalogue, sources, relays, http, handlers, gate, engine, dispatcher, replays, intake } = parts
+  const { store, state, elsewhere, catalogue, sources, relays, http, handlers, relay, gate, engine } = parts
+  const { dispatcher, pauseOfAll, replays, intake } = parts
   let operating: Operating | null = null
   const closeIntake = once(async () => {
     await operating?.stop()
     intake.stop()
   })
+  dispatcher.membership.listen(gate)
+  dispatcher.membership.listen({
+    onRegistry: async () => {
+      await Promise.all([catalogue.refresh(), sources.refresh(), relays.refresh(), pauseOfAll.refresh()])
+    },
+    onBeat: () => void replays.refresh().catch((err) => parts.log.warn({ err }, 'replays.not_read')),
+  })
   const stop = once(async () => {
     await closeIntake()
     await replays.stop()
-    gate.drain()
+    relay.drain()
     await dispatcher.stop(config.graceMs)
-    await Promise.all([http.close(), handlers.close(), gate.close(), engine.stop()])
-    await store.close()
+    gate.stop()
+    await Promise.all([http.close(), handlers.close(), relay.close(), engine.stop()])
+    await elsewhere.close()
+    await Promise.all([state.close(), store.close()])
   })
   try {
-    await Promise.all([catalogue.load(), sources.load(), relays.load(), replays.load()])
+    await Promise.all([catalogue.load(), sources.load(), relays.load(), replays.load(), pauseOfAll.load()])
     await dispatcher.start()
     replays.start()
     operating = await openOperating(operatingParts(config, parts))
@@ -125,43 +144,55 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
 
 type Parts = Awaited<ReturnType<typeof openParts>>
 
-/** What an event passes on its way, from what all parts share to the intake, which needs them all. */
-async function openParts(config: Config, onFatal: PipelineOptions['onFatal']) {
+/** What all parts share. */
+async function openShared(config: Config, onFatal: PipelineOptions['onFatal']) {
   const log = openLog({ level: config.logLevel, format: config.logFormat })
   const clock = openClock()
   const notices = new Notices((err) => log.error({ err }, 'notice.listener_failed'))
   const metrics = openMetrics(notices, config.metricsEndpointsMax)
-  const { store, lastNumber } = await databaseAt(config).open({
+  const database = databaseAt(config)
+  const { store, lastNumber } = await database.open({
     onFatal: told(log, onFatal),
     onBatch: metrics.batchWritten,
+    onWarning: (warning) => log.warn({ warning }, 'database.dangerous'),
   })
+  const state = await openState(config, clock.steady)
+  const bus = await openBus(config, store.bus)
+  const elsewhere = new NoticeExchange({ bus, notices, clock, onSent: metrics.noticesSent })
   const ids = new IdSource(lastNumber)
+  return { log, clock, notices, metrics, database, store, state, elsewhere, ids }
+}
+
+/** What an event passes on its way, up to the intake, which needs all of it. */
+async function openParts(config: Config, onFatal: PipelineOptions['onFatal']) {
+  const shared = await openShared(config, onFatal)
+  const { log, clock, notices, store } = shared
   const catalogue = new Catalogue(store, notices, { endpointsMax: config.tenantEndpointsMax })
   const sources = new Sources(store, { sourcesMax: config.tenantSourcesMax })
   const relays = new Relays(store, { tenantMax: config.tenantRelaysMax })
   const http = openHttp(config, clock, log)
   const handlers = new HandlerTransport()
-  const gate = openRelay({ clock, log, notices })
+  const { relay, gate } = openHubs({ store, relays, clock, log, notices }, () => dispatcher.membership.id)
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
-  const transport = new TransportSet([http, handlers, gate])
-  const dispatcher = openDispatcher(config, { store, catalogue, transport, ids, clock, log, notices })
-  const replays = openReplays(config, { store, catalogue, dispatcher, ids, clock, log, notices })
-  const intake = openIntake(config, { store, catalogue, dispatcher, ids, clock, notices, metrics })
+  const transport = new TransportSet([http, handlers, relay])
+  const dispatcher = openDispatcher(config, { ...shared, catalogue, transport, otherHubs: gate })
+  const pauseOfAll = new PauseOfAll(store, config.paused, (paused) => {
+    dispatcher.paused = paused
+  })
+  const replays = openReplays(config, { ...shared, catalogue, dispatcher })
+  const intake = openIntake(config, { ...shared, catalogue, dispatcher })
   return {
-    log,
-    clock,
-    notices,
-    metrics,
-    store,
-    ids,
+    ...shared,
     catalogue,
     sources,
     relays,
     http,
     handlers,
+    relay,
     gate,
     engine,
     dispatcher,
+    pauseOfAll,
     replays,
     intake,
   }
@@ -180,12 +211,12 @@ export async function openApp(config: Config, options: AppOptions): Promise<App>
 
 /** Serves a pipeline, and stops it with the server. */
 export async function serve(pipeline: Pipeline): Promise<App> {
-  const { config, log } = pipeline
+  const { log, database } = pipeline
   // Loaded when it is wanted: the library does without.
   const { openServer } = await import('./server/server.ts')
   const server = await openServer({ ...pipeline, now: pipeline.clock.wall, version })
   const { url, publicUrl } = server
-  log.info({ url, publicUrl, pid: process.pid, version, database: config.database.path }, 'posthorn.started')
+  log.info({ url, publicUrl, pid: process.pid, version, database: database.name }, 'posthorn.started')
   const stop = once(async () => {
     await pipeline.closeIntake()
     await server.stop()
@@ -212,9 +243,12 @@ function once(work: () => Promise<void>): () => Promise<void> {
   }
 }
 
-type DispatcherNeeds = Pick<Parts, 'store' | 'catalogue' | 'ids' | 'clock' | 'log' | 'notices'>
+type DispatcherNeeds = Pick<Parts, 'store' | 'state' | 'catalogue' | 'ids' | 'clock' | 'log' | 'notices'>
 
-function openDispatcher(config: Config, parts: DispatcherNeeds & Readonly<{ transport: TransportSet }>): Dispatcher {
+function openDispatcher(
+  config: Config,
+  parts: DispatcherNeeds & Readonly<{ transport: TransportSet; otherHubs: HubLinks }>,
+): Dispatcher {
   return new Dispatcher({
     ...parts,
     random: Math.random,
@@ -223,7 +257,6 @@ function openDispatcher(config: Config, parts: DispatcherNeeds & Readonly<{ tran
     laneStuckMs: config.laneStuckMs,
     triesMax: config.concurrency,
     memoryBytesMax: config.memoryBytesMax,
-    paused: config.paused,
   })
 }
 
@@ -245,7 +278,7 @@ function openIntake(config: Config, parts: IntakeNeeds): Intake {
   return new Intake({
     ...parts,
     route: (tenant, type) => parts.catalogue.route(tenant, type),
-    fresh: parts.dispatcher,
+    fresh: parts.dispatcher.fresh,
     hopsMax: config.hopsMax,
     waitingBytesMax: config.intakeBytesMax,
     onAccepted: parts.metrics.accepted,
@@ -265,20 +298,26 @@ function openHttp({ allowPrivate, concurrency }: Config, clock: Clock, log: Logg
 
 const blockedEveryMs = 60_000
 
-/** Where hubs come in, and how deliveries go to them. */
-function openRelay({ clock, log, notices }: Pick<Pipeline, 'clock' | 'log' | 'notices'>): RelayTransport {
-  return new RelayTransport({
-    clock,
-    log,
-    software: `posthorn/${version}`,
-    onLink: ({ relay: { id: relayId, name, tenant }, connected, ending, why }) =>
-      notices.publish({ kind: 'relay.changed', tenant, relayId, name, connected, ending, why }),
-  })
+/** Where hubs come in, here or at another process, and how deliveries go to those that are here. */
+function openHubs(
+  { store, relays, clock, log, notices }: Pick<Pipeline, 'store' | 'relays' | 'clock' | 'log' | 'notices'>,
+  member: () => string,
+): Readonly<{ relay: RelayTransport; gate: HubLinks }> {
+  const onLink = ({ relay: { id: relayId, name, tenant }, session, connected, ending, why }: LinkChange) => {
+    if (connected) gate.connected(relayId, session)
+    else gate.disconnected(relayId)
+    notices.publish({ kind: 'relay.changed', tenant, relayId, name, connected, ending, why })
+  }
+  const relay = new RelayTransport({ clock, log, software: `posthorn/${version}`, onLink })
+  relays.onShutOut((relayId) => relay.revoke(relayId))
+  const named = (tenant: string, name: string) => relays.named(tenant, name)
+  const gate = new HubLinks({ store, own: relay, named, member, log })
+  return { relay, gate }
 }
 
 /** How the pipeline is kept in order. Events of Posthorn's own come in like any other. */
 function operatingParts(config: Config, parts: Parts): OperatingParts {
-  const { relays, gate, intake } = parts
+  const { relays, gate, intake, elsewhere } = parts
   return {
     ...parts,
     version,
@@ -295,7 +334,7 @@ function operatingParts(config: Config, parts: Parts): OperatingParts {
       backlogMax: config.backlogMax,
       relayAwayMs: config.relayAwayMs,
     },
-    linkOf: (id) => gate.linkOf(id),
+    listeningMembers: () => elsewhere.listeningMembers,
     lacksRoute: (endpoint) => hubLacksRoute({ relays, gate }, endpoint),
     accept: async ({ data, ...event }) => {
       const content = { kind: 'data', bytes: data } as const

@@ -15,13 +15,38 @@ export function isLoopback(host: string): boolean {
   return host.toLowerCase() === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
-export function readDatabase(text: string): Reading<Readonly<{ kind: 'sqlite'; path: string }>> {
-  if (/^postgres(ql)?:/.test(text))
-    return { problem: 'names a Postgres database, which Posthorn cannot use yet; use sqlite:' }
+export type DatabaseUrl =
+  | Readonly<{ kind: 'sqlite'; path: string }>
+  /** `url` is for the driver: without our own `?schema=`. */
+  | Readonly<{ kind: 'postgres'; url: string; schema: string }>
+
+export function readDatabase(text: string): Reading<DatabaseUrl> {
+  if (/^postgres(ql)?:/.test(text)) return readPostgres(text)
   const path = /^sqlite:(?:\/\/)?(.+)$/.exec(text)?.[1]
-  if (path === undefined) return { problem: 'must be sqlite: and the path of a file, like sqlite:./data/posthorn.db' }
+  if (path === undefined) {
+    return { problem: 'must be sqlite: and the path of a file, like sqlite:./data/posthorn.db, or a postgres:// URL' }
+  }
   if (path === ':memory:') return { problem: 'must name a file: what is in memory only is lost with the process' }
   return { value: { kind: 'sqlite', path } }
+}
+
+const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/
+
+function readPostgres(text: string): Reading<DatabaseUrl> {
+  if (!URL.canParse(text)) return { problem: 'must be like postgres://user:password@host:5432/database' }
+  const url = new URL(text)
+  const schema = url.searchParams.get('schema') ?? 'posthorn'
+  if (!schemaPattern.test(schema) || schema.startsWith('pg_')) {
+    return { problem: 'has a ?schema= that is not a plain lower-case name, like posthorn' }
+  }
+  if (url.pathname.length <= 1) return { problem: 'names no database: postgres://host/database' }
+  url.searchParams.delete('schema')
+  return { value: { kind: 'postgres', url: url.href, schema } }
+}
+
+export function readRedis(text: string): Reading<string> {
+  const isUrl = /^rediss?:\/\/./.test(text) && URL.canParse(text)
+  return isUrl ? { value: text } : { problem: 'must be like redis://user:password@host:6379, or rediss:// for TLS' }
 }
 
 export function readHost(text: string): Reading<string> {

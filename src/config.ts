@@ -14,6 +14,7 @@ import {
   readEncryptionKey,
   readHost,
   readRanges,
+  readRedis,
   readRelayKey,
   readUrl,
   size,
@@ -40,7 +41,17 @@ const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 const logFormats = ['auto', 'json', 'pretty'] as const
 
 const settings = {
-  database: setting('POSTHORN_DATABASE_URL', 'sqlite:./data/posthorn.db', readDatabase, 'Where events are kept.'),
+  database: setting(
+    'POSTHORN_DATABASE_URL',
+    'sqlite:./data/posthorn.db',
+    readDatabase,
+    'Where events are kept: `sqlite:` and a file, or `postgres://user:password@host/database`, with `?schema=` if it is not `posthorn`.',
+  ),
+  redisUrl: secret(
+    'POSTHORN_REDIS_URL',
+    readRedis,
+    'Where several processes on Postgres agree on breakers and share the live stream, if not in Postgres: `redis://…`.',
+  ),
   host: setting('POSTHORN_HOST', '127.0.0.1', readHost, 'Address to listen on; any but loopback needs an API key.'),
   port: setting('POSTHORN_PORT', '4800', whole(0, 65_535), 'Port to listen on; 0 takes any free one.'),
   apiKey: secret('POSTHORN_API_KEY', readApiKey, 'What clients send as `Authorization: Bearer …`.'),
@@ -53,7 +64,16 @@ const settings = {
     readRanges,
     'Private ranges where endpoints may be: `10.0.0.0/8,127.0.0.1/32`, or `none`. Default: `127.0.0.0/8,::1` without `POSTHORN_API_KEY`, nothing with it.',
   ),
-  encryptionKey: secret('POSTHORN_ENCRYPTION_KEY', readEncryptionKey, 'By default a key file beside the database.'),
+  encryptionKey: secret(
+    'POSTHORN_ENCRYPTION_KEY',
+    readEncryptionKey,
+    'With SQLite by default a key file beside the database; with Postgres required, and the same in every process.',
+  ),
+  importKey: secret(
+    'POSTHORN_IMPORT_KEY',
+    readEncryptionKey,
+    'Of the SQLite file that `posthorn import` reads; by default its key file.',
+  ),
   logLevel: setting('POSTHORN_LOG_LEVEL', 'info', oneOf(logLevels), 'The least important lines that are logged.'),
   logFormat: setting('POSTHORN_LOG_FORMAT', 'auto', oneOf(logFormats), '`auto` is pretty on a terminal.'),
   concurrency: setting('POSTHORN_CONCURRENCY', '1000', whole(1, 100_000), 'Tries in flight, over all endpoints.'),
@@ -281,8 +301,11 @@ function secret<T>(env: string, read: Setting<T>['read'], about: string): Settin
   return { env, fallback: null, about, secret: true, read }
 }
 
-/** What Kubernetes sets for a service called posthorn: `POSTHORN_PORT=tcp://10.0.0.1:4800` and a few more. */
-const serviceLink = /^POSTHORN_(SERVICE_|PORT_)/
+/**
+ * What Kubernetes sets for a service called posthorn: `POSTHORN_PORT=tcp://10.0.0.1:4800` and a few more; and where the
+ * tests of Posthorn find their databases.
+ */
+const isForOthers = /^POSTHORN_(SERVICE_|PORT_|TEST_)/
 const serviceAddress = /^(?:tcp|udp|sctp):\/\//
 
 function fromEnvironment(env: ConfigInput['env'], name: string): string | undefined {
@@ -293,7 +316,7 @@ function fromEnvironment(env: ConfigInput['env'], name: string): string | undefi
 function unknownNames(env: ConfigInput['env']): string[] {
   const known = [...names.map((name) => settings[name].env), 'POSTHORN_CONFIG']
   return Object.keys(env)
-    .filter((name) => name.startsWith('POSTHORN_') && !known.includes(name) && !serviceLink.test(name))
+    .filter((name) => name.startsWith('POSTHORN_') && !known.includes(name) && !isForOthers.test(name))
     .map((name) => `${name} is not a setting${didYouMean(name, known)}`)
 }
 

@@ -11,6 +11,7 @@ describe('the configuration', () => {
     const { given: _, ...config } = load({})
     assert.deepEqual(config, {
       database: { kind: 'sqlite', path: './data/posthorn.db' },
+      redisUrl: null,
       host: '127.0.0.1',
       port: 4800,
       apiKey: null,
@@ -19,6 +20,7 @@ describe('the configuration', () => {
       relayKey: null,
       allowPrivate: ['127.0.0.0/8', '::1'],
       encryptionKey: null,
+      importKey: null,
       logLevel: 'info',
       logFormat: 'auto',
       concurrency: 1000,
@@ -148,7 +150,7 @@ describe('the configuration', () => {
   })
 
   const wrong: readonly [string, string, RegExp][] = [
-    ['POSTHORN_DATABASE_URL', 'postgres://db/x', /cannot use yet/],
+    ['POSTHORN_DATABASE_URL', 'postgres://db', /names no database/],
     ['POSTHORN_DATABASE_URL', 'mysql://db/x', /must be sqlite:/],
     ['POSTHORN_DATABASE_URL', 'sqlite::memory:', /must name a file/],
     ['POSTHORN_HOST', 'a b', /must be an address/],
@@ -182,7 +184,11 @@ describe('the configuration', () => {
     assert.equal(load({ POSTHORN_ENCRYPTION_KEY: hex }).encryptionKey?.length, 32)
     assert.equal(load({ POSTHORN_EVENT_BYTES_MAX: '512KiB' }).eventBytesMax, 524_288)
     assert.equal(load({ RETRY_BASE_DELAY: '250ms' }).retryBaseDelayMs, 250)
-    assert.equal(load({ POSTHORN_DATABASE_URL: 'sqlite:///var/lib/posthorn.db' }).database.path, '/var/lib/posthorn.db')
+    const databaseOf = (url: string) => load({ POSTHORN_DATABASE_URL: url }).database
+    assert.deepEqual(databaseOf('sqlite:///var/lib/posthorn.db'), { kind: 'sqlite', path: '/var/lib/posthorn.db' })
+    const url = 'postgres://ada:secret@db.example:5432/app?sslmode=require'
+    assert.deepEqual(databaseOf(url), { kind: 'postgres', url, schema: 'posthorn' })
+    assert.deepEqual(databaseOf(`${url}&schema=events`), { kind: 'postgres', url, schema: 'events' })
     assert.equal(load({ POSTHORN_API_KEY: '' }).apiKey, null, 'empty is not set')
     assert.deepEqual(load({ POSTHORN_ALLOW_PRIVATE: ' 127.0.0.1 , fd00::/8 ' }).allowPrivate, ['127.0.0.1', 'fd00::/8'])
   })

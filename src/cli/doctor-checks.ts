@@ -26,6 +26,23 @@ export function checkClock(now: number, serverAt: number | null): Check {
   return { check, status: 'ok', found: `${found}, the server agrees`, advice: null }
 }
 
+/** Whether what processes agree by answers. */
+export async function checkRedis({ redisUrl }: Config): Promise<readonly Check[]> {
+  if (redisUrl === null) return []
+  const check = 'redis'
+  const at = withoutCredentials(redisUrl)
+  const { RedisConnection } = await import('../shared-state/redis-connection.ts')
+  try {
+    const why = await RedisConnection.whyNot(redisUrl)
+    if (why === null) return [{ check, status: 'ok', found: at, advice: null }]
+    const advice =
+      'start it or correct POSTHORN_REDIS_URL; until then each process counts failures and probes by itself'
+    return [{ check, status: 'warn', found: `${at}: ${why}`, advice }]
+  } catch (error) {
+    return [{ check, status: 'fail', found: error instanceof Error ? error.message : String(error), advice: null }]
+  }
+}
+
 export type ServerFindings = Readonly<{ isUp: boolean; dateAt: number | null; checks: readonly Check[] }>
 
 /** Asks the server that the other commands speak to. */

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import type { Check } from '../store/database.ts'
 import { clientSettings } from './client-settings.ts'
 import { type ConfigFlags, configFrom, withConfigFlags } from './config-flags.ts'
-import { checkClock, checkPorts, checkServer } from './doctor-checks.ts'
+import { checkClock, checkPorts, checkRedis, checkServer } from './doctor-checks.ts'
 import { CommandFailed } from './failure.ts'
 import { nodeProblem } from './node-version.ts'
 import { type Column, counted, type Format, ListPrinter, withFormat } from './output.ts'
@@ -40,9 +40,11 @@ async function examine({ output, ...flags }: DoctorOptions, terminal: Terminal):
   const server = await checkServer(serverMeant(config, terminal), version)
   tell([checkClock(Date.now(), server.dateAt)])
   if (config !== null) {
-    tell(await databaseAt(config).check())
+    const database = databaseAt(config)
+    tell(await database.check())
+    tell(await checkRedis(config))
     tell(await checkPorts(config, server.isUp))
-    if (!server.isUp) tell(databaseAt(config).checkDelivery(Date.now()))
+    if (!server.isUp) tell(await database.checkDelivery(Date.now()))
   }
   tell(server.checks)
   printer?.end('')

@@ -86,6 +86,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'replays pause': ['posthorn replays pause rpl_0aj52z0d400q7c1tn5xk3mw'],
   'replays resume': ['posthorn replays resume rpl_0aj52z0d400q7c1tn5xk3mw'],
   'replays cancel': ['posthorn replays cancel rpl_0aj52z0d400q7c1tn5xk3mw'],
+  members: ['posthorn members'],
   'breakers list': ['posthorn breakers list --state open'],
   'breakers reset': ['posthorn breakers reset ep_0aj52yfkm006yg2qmpeajzq'],
   tail: ["posthorn tail --type 'order.*'", 'posthorn tail --kinds attempt.settled -o jsonl'],
@@ -110,6 +111,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'posthorn simulate --outage 5m --events 5000 --rate 50/s --capacity 100/s -o json',
   ],
   migrate: ['posthorn migrate --dry-run'],
+  import: [
+    'posthorn import --from sqlite:./data/posthorn.db --database postgres://posthorn@db.example/posthorn --dry-run',
+    'posthorn import --from sqlite:./data/posthorn.db  # to POSTHORN_DATABASE_URL',
+  ],
   'config show': [
     'posthorn config show --server  # what the running server uses',
     'posthorn config show --config ./posthorn.json',

@@ -11,8 +11,10 @@ import { addEndpoints } from './endpoints.ts'
 import { addEvents } from './events.ts'
 import { addExamples } from './examples.ts'
 import { describeFailure, exitCodes, UsageError } from './failure.ts'
+import { addImport } from './import.ts'
 import { addKeys } from './keys.ts'
 import { addListen } from './listen.ts'
+import { addMembers } from './members.ts'
 import { addMigrate } from './migrate.ts'
 import { addRelay } from './relay.ts'
 import { addRelays } from './relays.ts'
@@ -112,7 +114,9 @@ export function buildProgram(terminal: Terminal): Command {
     addSink,
     addSimulate,
     addMigrate,
+    addImport,
     addConfig,
+    addMembers,
     addUpkeep,
     addBackup,
     addDispatch,

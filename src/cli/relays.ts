@@ -116,6 +116,7 @@ function columnsOf(terminal: Terminal): readonly Column[] {
       show: ({ connected }) => (connected === true ? 'connected' : 'away'),
       colour: ({ connected }) => (connected === true ? 'green' : 'yellow'),
     },
+    { title: 'MEMBER', show: ({ member }) => textOf(member), usual: 'single' },
     { title: 'SINCE', show: ({ since }) => instantText(terminal, since) },
     { title: 'ROUTES', show: ({ routes }) => textOf(routes) },
     { title: 'QUEUED', show: ({ queued }) => textOf(queued) },

@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { Pipeline } from '../app.ts'
 import { saveCompiled } from './compile-cache.ts'
@@ -26,8 +24,11 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   // Listening for signals begins before the server does: a stop that comes early is kept until it can be obeyed.
   const stopped = untilStopped(terminal)
   const { openApp } = await import('../app.ts')
-  const wasThere = existsSync(config.database.path)
+  const { databaseAt } = await import('../store/open-store.ts')
+  const wasThere = await databaseAt(config).exists()
+  let isPaused = false
   const prepare = (pipeline: Pipeline) => {
+    isPaused = pipeline.pauseOfAll.paused
     if (config.paused && !wasThere) warnOfNewDatabase(pipeline)
     return runHandlers(pipeline, watch, terminal)
   }
@@ -36,7 +37,7 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
   if (config.allowPrivate.length === 0) {
     terminal.say('endpoints on private addresses and on this machine are refused; --allow-private opens ranges')
   }
-  if (config.paused) terminal.say('all delivery is paused; when it may begin: posthorn dispatch resume')
+  if (isPaused) terminal.say('all delivery is paused; when it may begin: posthorn dispatch resume')
   saveCompiled()
   const signal = await stopped
   terminal.say(`${signal}: stopping; once more to leave at once`)
@@ -44,11 +45,10 @@ async function runServer({ watch = false, ...flags }: StartFlags, terminal: Term
 }
 
 /** Who starts paused has restored a backup: an empty database means that it lies elsewhere. */
-function warnOfNewDatabase({ log, config }: Pipeline): void {
-  const database = resolve(config.database.path)
+function warnOfNewDatabase({ log, database }: Pipeline): void {
   const advice =
     'There was no database here, so a new one was made. If you restored one, name its file with --database.'
-  log.warn({ database, advice }, 'database.new')
+  log.warn({ database: database.name, advice }, 'database.new')
 }
 
 async function runHandlers(pipeline: Pipeline, watch: boolean, terminal: Terminal): Promise<void> {

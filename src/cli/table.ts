@@ -15,7 +15,7 @@ const gap = '  '
 const narrowestColumn = 4
 const minDefault = 12
 /** What a person copies from here is of no use when something is missing. */
-const wholeId = /(?:^|[^0-9a-z])[a-z]{2,3}_[0-9a-z]{23}(?![0-9a-z])/
+const wholeId = /(?:^|[^0-9a-z])[a-z]{2,3}_[0-9a-z]{20,23}(?![0-9a-z])/
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })

@@ -106,7 +106,7 @@ function wordsOf(terminal: Terminal, notice: Row): readonly string[] {
     case 'replay.changed':
       return [...say('replayId', 'status'), progressOf(notice)]
     case 'dropped':
-      return [terminal.paint('yellow', `${textOf(notice.dropped)} were not read fast enough and are left out`)]
+      return [terminal.paint('yellow', `${textOf(notice.dropped)} came too fast and are left out`)]
     default: {
       const { at: _, kind: __, ...facts } = notice
       return [printable(JSON.stringify(facts))]

@@ -17,8 +17,6 @@ export class AsyncEngine implements Engine {
   readonly #watchdog: Watchdog
   readonly #lateRuns: LateRuns
   readonly #now: () => number
-  /** Runs by the signal that ends them. Thousands share one, which gets a single listener. */
-  readonly #runs = new WeakMap<AbortSignal, Set<AsyncRun>>()
 
   constructor({ watchdog, lateRuns, now = () => performance.now() }: AsyncEngineParts) {
     this.#watchdog = watchdog
@@ -28,30 +26,19 @@ export class AsyncEngine implements Engine {
 
   run(task: Task, signal: AbortSignal): Promise<Run> {
     if (signal.aborted) return Promise.resolve({ kind: 'interrupted' })
-    const runs = this.#runsOf(signal)
     return new Promise((resolve) => {
-      const run: AsyncRun = new AsyncRun(task, this.#lateRuns, this.#now, (answer) => {
-        runs.delete(run)
+      const run = new AsyncRun(task, this.#lateRuns, this.#now, (answer) => {
+        signal.removeEventListener('abort', onAbort)
         resolve(answer)
       })
-      runs.add(run)
+      const onAbort = (): void => run.interrupt()
+      signal.addEventListener('abort', onAbort, { once: true })
       run.start(this.#watchdog)
     })
   }
 
   stop(): Promise<void> {
     return this.#watchdog.stop()
-  }
-
-  #runsOf(signal: AbortSignal): Set<AsyncRun> {
-    const known = this.#runs.get(signal)
-    if (known !== undefined) return known
-    const runs = new Set<AsyncRun>()
-    this.#runs.set(signal, runs)
-    signal.addEventListener('abort', () => {
-      for (const run of [...runs]) run.interrupt()
-    })
-    return runs
   }
 }
 
@@ -126,7 +113,7 @@ class AsyncRun {
     this.#settled = Promise.withResolvers<void>()
     this.#lateRuns.add(this.#task.name)
     this.#end({ kind: 'overran', settled: this.#settled.promise })
-    this.control().abort(new DOMException('The time-out of this try is over.', 'TimeoutError'))
+    this.control().abort(new DOMException('The timeout of this try is over.', 'TimeoutError'))
   }
 
   #end(run: Run): void {

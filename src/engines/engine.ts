@@ -83,7 +83,7 @@ export interface Engine {
   /**
    * Runs one try. Resolves within `timeoutMs` (once the event loop gets to it), whatever the handler does, and never
    * rejects: code that cannot be imported is a run that threw. Aborting `signal` resolves it at once, as interrupted;
-   * with a signal that is aborted already, the handler does not begin. Thousands of runs may share one signal.
+   * with a signal that is aborted already, the handler does not begin. Runs may share a signal.
    */
   run(task: Task, signal: AbortSignal): Promise<Run>
 

@@ -25,7 +25,7 @@ export class LateRuns {
     if (late.count < late.tellAt) return
     late.tellAt *= 2
     const advice =
-      'its runs go on after their time-out and hold memory: let the code listen to the signal that it is given'
+      'its runs go on after their timeout and hold memory: let the code listen to the signal that it is given'
     this.#log.warn({ handler, lateRuns: late.count, advice }, 'handler.does_not_end')
   }
 

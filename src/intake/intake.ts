@@ -5,6 +5,7 @@ import { PosthornError } from '../core/errors.ts'
 import type { Event, InboundRequestFacts } from '../core/event.ts'
 import { hopsHeader, hopsOf } from '../core/hops.ts'
 import { laneOf } from '../core/lanes.ts'
+import { born } from '../core/lifecycle.ts'
 import type { Notices } from '../notices.ts'
 import type { AppendedItem, Arrival, Claim, NewDelivery } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
@@ -38,8 +39,8 @@ export interface FreshWork {
   take(claims: readonly Claim[]): void
   /** A reservation that came to nothing. */
   unreserve(endpoint: Endpoint, body: Uint8Array): void
-  /** A delivery that waits in the store. */
-  noteWaiting(endpoint: Endpoint, dueAt: number): void
+  /** A delivery waits in the store: it is claimed when it is due. */
+  goOnWhenDue(endpoint: Endpoint, dueAt: number): void
 }
 
 export type IntakeParts = Readonly<{
@@ -196,7 +197,7 @@ export class Intake {
         return
       }
       // Wanted but not claimed: it waits behind another in its lane, whose end brings it up.
-      if (delivery.leaseEndsAt === null) this.#parts.fresh.noteWaiting(endpoint, delivery.dueAt)
+      if (delivery.leaseEndsAt === null) this.#parts.fresh.goOnWhenDue(endpoint, delivery.dueAt)
       else this.#parts.fresh.unreserve(endpoint, event.body)
     })
   }
@@ -224,7 +225,7 @@ export class Intake {
 /** The delivery as `append` wrote it when it was claimed at birth. */
 function bornClaimed(delivery: NewDelivery, { id: eventId, receivedAt }: Event, leaseEndsAt: number): Processing {
   const { id, endpointId, lane } = delivery
-  return { ...newborn({ id, eventId, endpointId, lane, receivedAt }), status: 'processing', leaseEndsAt }
+  return born(newborn({ id, eventId, endpointId, lane, receivedAt }), { status: 'processing', leaseEndsAt })
 }
 
 /** Bytes that do not keep a larger buffer alive, such as the one that the request was read into. */

@@ -28,6 +28,11 @@ export class Sources {
     return this.#sources.load()
   }
 
+  /** Takes over what other processes have changed. */
+  refresh(): Promise<void> {
+    return this.#sources.refresh()
+  }
+
   list(): Source[] {
     return this.#sources.list()
   }

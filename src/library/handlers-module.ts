@@ -23,8 +23,9 @@ export async function openHandlersModule(pipeline: Pipeline, settings: HandlersM
 }
 
 /** Handlers of an earlier version: what was for them is not lost, and somebody should know that it waits. */
-function tellMissing({ log }: Pipeline, registrations: Registrations, say: (line: string) => void): void {
+function tellMissing({ log, dispatcher }: Pipeline, registrations: Registrations, say: (line: string) => void): void {
   for (const { id: endpointId, tenant, handler } of registrations.missing()) {
+    if (dispatcher.isServed(endpointId)) continue
     log.warn({ endpointId, tenant, handler }, 'handler.not_registered')
     say(`the handler ${handler} is not registered: its deliveries wait until it is, or until ${endpointId} is deleted`)
   }

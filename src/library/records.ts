@@ -2,6 +2,7 @@ import type { Pipeline } from '../app.ts'
 import { type DeliveryFilter, type DeliveryStatus, deliveryStatuses, type StatusClass } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Reason } from '../core/outcome.ts'
+import { cancellable } from '../core/selection.ts'
 import { previewOf } from '../server/bulk.ts'
 import { deliveryDetail, deliveryShown } from '../server/delivery-detail.ts'
 import { cancelFilter, filterOf, filterQuery, filterShown } from '../server/filter-schema.ts'
@@ -160,12 +161,12 @@ export class Events {
 }
 
 function waitingOf(filter: CancelFilterOptions | 'all'): DeliveryFilter {
-  if (filter === 'all') return { statuses: ['pending'] }
+  if (filter === 'all') return cancellable({})
   if (Object.keys(asTexts(filter)).length === 0) {
     throw invalid('This filter', [{ path: '', message: "it must name something; for all that waits say 'all'" }])
   }
   const asked = readGiven(cancelFilter, asTexts(filter), 'This filter')
-  return { ...filterOf(asked, everything), statuses: ['pending'] }
+  return cancellable(filterOf(asked, everything))
 }
 
 /** What cannot be an id is simply not found. */

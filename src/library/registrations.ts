@@ -1,5 +1,5 @@
 import type { Pipeline } from '../app.ts'
-import type { HandlerEndpoint } from '../core/endpoint.ts'
+import type { Endpoint, HandlerEndpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Code, Engine, Handler } from '../engines/engine.ts'
@@ -165,7 +165,10 @@ export class Registration implements Handle {
     const now = clock.wall()
     const known = this.#known()
     const wanted = handlerEndpoint(this.#wish, known, { id: ids.next('ep', now), presets, now })
-    if (known === null) await catalogue.add(wanted)
+    if (known === null) {
+      // Another process may have made it at the same moment: then there is one to take up.
+      if (!(await this.#added(wanted))) return this.#enrolNow()
+    }
     // As it is when its turn comes: a person may pause it meanwhile.
     else if (!isSameEndpoint(known, wanted)) {
       const { status: _, statusReason: __, ...rules } = wanted
@@ -174,6 +177,18 @@ export class Registration implements Handle {
     if (this.#isWithdrawn) return
     this.#endpointId = wanted.id
     handlers.register(wanted.id, this.#code)
+  }
+
+  /** Answers whether it is new; false: there is one of this name. */
+  async #added(wanted: Endpoint): Promise<boolean> {
+    try {
+      await this.#parts.catalogue.add(wanted)
+      return true
+    } catch (error) {
+      const isTaken = error instanceof PosthornError && error.code === 'conflict' && this.#known() !== null
+      if (!isTaken) throw error
+      return false
+    }
   }
 
   #known(): HandlerEndpoint | null {

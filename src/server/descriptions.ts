@@ -70,8 +70,11 @@ export const descriptions: Readonly<Record<string, string>> = {
   listKeys: 'With the last time of use.',
   deleteKey: 'Streams that were opened with it are closed.',
   getUpkeep: '`skipped` says why nothing was deleted, such as a clock that cannot be trusted.',
+  listMembers:
+    'With SQLite there is one. With Postgres, one that was killed is listed until its lease has lapsed and another has taken its work.',
   runUpkeep: 'Does what the hourly run does: expires, prunes and shrinks the database.',
-  pauseDispatch: 'Attempts under way come to their end, and no further one begins. It survives no restart.',
+  pauseDispatch:
+    'Attempts under way finish and no further one begins, at all processes that share the database and also after a restart, until somebody resumes.',
   resumeDispatch: 'Attempts begin at once.',
   getStatus:
     'Rates, backlog, dead letters of the last 24 hours by reason, the endpoints that need attention, and the next command to type. It costs nothing that grows with the backlog.',

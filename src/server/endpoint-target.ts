@@ -72,7 +72,8 @@ export function absence(
   if (relay === null) return `The relay ${name} was revoked: make one of that name, and connect its hub.`
   const link = gate.linkOf(relay.id)
   if (link === null) return `The hub of the relay ${name} is not connected: start it with posthorn relay.`
-  if (link.routes.includes(route)) return null
+  const asked = `Ask the process ${link.member} (posthorn members): the hub of the relay ${name} is connected to that one.`
+  if (link.routes.includes(route)) return link.isHere ? null : asked
   const routes = link.routes.length === 0 ? 'it has none' : `it has ${link.routes.join(', ')}`
   return `The hub of the relay ${name} has no route ${route} (${routes}): start it with --route ${route}=<url>.`
 }

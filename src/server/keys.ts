@@ -25,6 +25,11 @@ export class Keys {
     return this.#keys.load()
   }
 
+  /** Takes over what other processes have changed. */
+  refresh(): Promise<void> {
+    return this.#keys.refresh()
+  }
+
   /** Who this key stands for; null when it is none of ours. */
   find(text: string): Caller | null {
     if (!text.startsWith(keyPrefix)) return null

@@ -16,6 +16,7 @@ export class Relays {
   readonly #byHash = new Map<string, Relay>()
   readonly #byName = new Map<string, Relay>()
   readonly #tenantMax: number
+  readonly #shutOutListeners = new Set<(relayId: string) => void>()
 
   constructor(store: RegistryStore, { tenantMax } = { tenantMax: tenantMaxDefault }) {
     this.#relays = new Registry(store, 'relay', (change) => this.#note(change))
@@ -24,6 +25,16 @@ export class Relays {
 
   load(): Promise<void> {
     return this.#relays.load()
+  }
+
+  /** Takes over what other processes have changed. */
+  refresh(): Promise<void> {
+    return this.#relays.refresh()
+  }
+
+  /** Calls back when a relay was revoked or has another key, at any process: its link must end. */
+  onShutOut(listener: (relayId: string) => void): void {
+    this.#shutOutListeners.add(listener)
   }
 
   list(): Relay[] {
@@ -78,8 +89,12 @@ export class Relays {
       this.#byHash.delete(before.hash)
       this.#byName.delete(fullRelayName(before.tenant, before.name))
     }
-    if (kind === 'removed') return
-    this.#byHash.set(relay.hash, relay)
-    this.#byName.set(fullRelayName(relay.tenant, relay.name), relay)
+    if (kind !== 'removed') {
+      this.#byHash.set(relay.hash, relay)
+      this.#byName.set(fullRelayName(relay.tenant, relay.name), relay)
+    }
+    if (kind === 'removed' || (before !== null && before.hash !== relay.hash)) {
+      for (const listener of this.#shutOutListeners) listener(relay.id)
+    }
   }
 }

@@ -271,7 +271,7 @@ export const cursorQuery = {
     .meta({ type: 'integer', pattern: undefined, minimum: 1, maximum: pageLimitMax, default: pageLimitDefault }),
   cursor: z
     .string({ error: cursorError })
-    .regex(/^\d{1,16}$/, { error: cursorError })
+    .regex(/^(\d{1,16}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$/, { error: cursorError })
     .meta({ description: 'The `next` of the page before.' })
     .exactOptional(),
 }

@@ -3,12 +3,13 @@ import type { Config } from '../config.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { PauseOfAll } from '../dispatch/pause-of-all.ts'
 import type { ReplayRunner } from '../dispatch/replays.ts'
 import type { IdSource } from '../intake/ids.ts'
 import type { Intake } from '../intake/intake.ts'
 import type { Sources } from '../intake/sources.ts'
 import type { Logger } from '../log.ts'
-import type { Notices } from '../notices.ts'
+import type { Elsewhere, Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
 import type { RelayGate } from '../transports/relay-gate.ts'
 import type { Metrics } from '../upkeep/metrics.ts'
@@ -35,6 +36,7 @@ import { deliveryRoutes } from './routes/deliveries.ts'
 import { endpointRoutes } from './routes/endpoints.ts'
 import { eventRoutes } from './routes/events.ts'
 import { keyRoutes } from './routes/keys.ts'
+import { memberRoutes } from './routes/members.ts'
 import { relayRoutes } from './routes/relays.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { sourceRoutes } from './routes/sources.ts'
@@ -58,9 +60,11 @@ export type ServerParts = Readonly<{
   relays: Relays
   gate: RelayGate
   dispatcher: Dispatcher
+  pauseOfAll: PauseOfAll
   replays: ReplayRunner
   refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
   notices: Notices
+  elsewhere: Elsewhere
   metrics: Metrics
   upkeep: Upkeep
   stats: Stats
@@ -85,6 +89,7 @@ export async function openServer(parts: ServerParts, timeouts: Partial<Timeouts>
   const { config } = parts
   let isStopping = false
   const keys = new Keys(parts.store, { tenantMax: config.tenantKeysMax })
+  parts.dispatcher.membership.listen({ onRegistry: () => keys.refresh() })
   await keys.load()
   const { app, stream, publicServer } = openPorts(parts, keys, { timeouts, isStopping: () => isStopping })
   parts.metrics.watch({
@@ -120,9 +125,9 @@ export type PortSettings = Readonly<{ timeouts: Partial<Timeouts>; isStopping: (
 
 /** What both ports serve. The public one has `/in/*` and hubs alone: whatever else is asked for does not exist. */
 export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping }: PortSettings) {
-  const { config, intake, notices } = parts
+  const { config, intake } = parts
   const access = accessBy(config.apiKey, (key) => keys.find(key))
-  const stream = new Stream({ notices, keys, access, now: parts.now, tenantMax: config.tenantStreamsMax })
+  const stream = new Stream({ ...parts, keys, access, tenantMax: config.tenantStreamsMax })
   // Two: who sends to a source need not say who they are, and must not be able to keep out those who have a key.
   const pace = new BodyPace(timeouts.bodyWindow)
   const bodies = new BodyBudget(config.requestBytesMax, pace)
@@ -133,7 +138,9 @@ export function openPorts(parts: ServerParts, keys: Keys, { timeouts, isStopping
   }
   const hotPath = openHotPath({ intake, access, bodies, eventBytesMax: config.eventBytesMax, fail })
   const inboundPath = openInboundPath({ ...parts, bodies: inboundBodies, fail })
-  const upgrades = openRelayPath({ ...parts, find: (key) => parts.relays.find(key), isStopping })
+  const { relays, dispatcher } = parts
+  const refresh = dispatcher.membership.isShared ? () => relays.refresh() : null
+  const upgrades = openRelayPath({ ...parts, find: (key) => relays.find(key), refresh, isStopping })
   const limited = (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
     boundedServer({ timeouts, connectionsMax: config.connectionsMax, upgrades }, (request, response) => {
       if (request.url?.startsWith('/') === false) toOriginForm(request)
@@ -181,6 +188,7 @@ function addRoutes(api: Api, parts: ServerParts, { keys, stream, isStopping }: R
   breakerRoutes(api, parts)
   keyRoutes(api, parts, keys)
   upkeepRoutes(api, parts)
+  memberRoutes(api, parts)
   statusRoutes(api, parts)
   systemRoutes(api, parts, isStopping)
 }

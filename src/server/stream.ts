@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { Notice } from '../core/notice.ts'
+import { type NoticeFilter, noticeMatcher } from '../core/notice-filter.ts'
 import { quotaProblem } from '../core/quota.ts'
-import { typeMatcher } from '../core/routing.ts'
-import type { Notices } from '../notices.ts'
+import type { Elsewhere, ElsewhereListener, Notices } from '../notices.ts'
 import type { Access } from './auth.ts'
 import type { Keys } from './keys.ts'
 import { Problem } from './problem.ts'
@@ -27,17 +27,16 @@ const everyKind: Readonly<Record<NoticeKind, true>> = {
 }
 export const noticeKinds = Object.keys(everyKind) as readonly NoticeKind[]
 
-export type StreamFilter = Readonly<{ types: readonly string[]; endpointId: string | null; kinds: readonly string[] }>
-
 export type StreamRequest = Readonly<{
   scope: Scope
-  filter: StreamFilter
+  filter: Omit<NoticeFilter, 'tenant'>
   headers: IncomingHttpHeaders
   response: ServerResponse
 }>
 
 export type StreamParts = Readonly<{
   notices: Notices
+  elsewhere: Elsewhere
   keys: Keys
   access: Access
   now: () => number
@@ -45,10 +44,19 @@ export type StreamParts = Readonly<{
   tenantMax: number
 }>
 
-/** Tells those who listen what happens, while it happens. Nothing is kept for them: what they miss is in the lists. */
+/**
+ * Tells those who listen what happens in all processes that share the store, while it happens. Nothing is kept for them:
+ * what they miss is in the lists.
+ */
 export class Stream {
   readonly #parts: StreamParts
   readonly #clients = new Set<Listener>()
+  readonly #elsewhere: ElsewhereListener = {
+    happened: (notice, at) => this.#tell(notice, at),
+    dropped: (tenant, count) => {
+      for (const client of this.#clients) if (client.sees(tenant)) client.miss(count)
+    },
+  }
   #stop: (() => void) | null = null
 
   constructor(parts: StreamParts) {
@@ -80,6 +88,7 @@ export class Stream {
     const client = new Listener(request)
     this.#clients.add(client)
     this.#stop ??= this.#start()
+    this.#listenElsewhere()
     request.response.on('close', () => this.#forget(client))
     client.begin()
   }
@@ -96,13 +105,19 @@ export class Stream {
   }
 
   #forget(client: Listener): void {
-    this.#clients.delete(client)
+    if (!this.#clients.delete(client)) return
+    this.#listenElsewhere()
     if (this.#clients.size === 0) this.#rest()
+  }
+
+  #listenElsewhere(): void {
+    const filters = [...this.#clients].map((client) => client.filter)
+    this.#parts.elsewhere.listen(filters, this.#elsewhere)
   }
 
   #start(): () => void {
     const { notices, keys, access } = this.#parts
-    const unsubscribe = notices.subscribe((notice) => this.#tell(notice))
+    const unsubscribe = notices.subscribe((notice) => this.#tell(notice, this.#parts.now()))
     const forget = keys.onRevoked(() => {
       for (const client of this.#clients) {
         // Not an orderly end, which would wait for a reader that does not read.
@@ -124,11 +139,11 @@ export class Stream {
     this.#stop = null
   }
 
-  #tell(notice: Notice): void {
+  #tell(notice: Notice, at: number): void {
     let text: string | null = null
     for (const client of this.#clients) {
       if (!client.wants(notice)) continue
-      text ??= `event: ${notice.kind}\ndata: ${JSON.stringify(noticeShown(notice, this.#parts.now()))}\n\n`
+      text ??= `event: ${notice.kind}\ndata: ${JSON.stringify(noticeShown(notice, at))}\n\n`
       client.send(text)
     }
   }
@@ -137,10 +152,9 @@ export class Stream {
 class Listener {
   readonly headers: IncomingHttpHeaders
   readonly response: ServerResponse
+  readonly filter: NoticeFilter
   readonly #scope: Scope
-  readonly #endpointId: string | null
-  readonly #kinds: ReadonlySet<string> | null
-  readonly #wantsType: ((type: string) => boolean) | null
+  readonly #matches: (notice: Notice) => boolean
   #dropped = 0
   /** Heartbeats since the reader last took all that there was. */
   #stalled = 0
@@ -149,9 +163,9 @@ class Listener {
     this.headers = headers
     this.#scope = scope
     this.response = response
-    this.#endpointId = filter.endpointId
-    this.#kinds = filter.kinds.length === 0 ? null : new Set(filter.kinds)
-    this.#wantsType = filter.types.length === 0 ? null : typeMatcher(filter.types)
+    this.filter = { ...filter, tenant: scope.tenant }
+    // About tenants the scope decides.
+    this.#matches = noticeMatcher({ ...this.filter, tenant: null })
   }
 
   begin(): void {
@@ -166,16 +180,24 @@ class Listener {
     return this.#scope.tenant
   }
 
+  sees(tenant: string | null): boolean {
+    return this.#scope.sees(tenant)
+  }
+
   wants(notice: Notice): boolean {
-    if (!this.#scope.sees(notice.tenant)) return false
-    if (this.#kinds !== null && !this.#kinds.has(notice.kind)) return false
-    if (this.#endpointId !== null && !('endpointId' in notice && notice.endpointId === this.#endpointId)) return false
-    return this.#wantsType === null || ('type' in notice && this.#wantsType(notice.type))
+    return this.sees(notice.tenant) && this.#matches(notice)
   }
 
   send(text: string): void {
     if (this.#dropped > 0 || this.response.writableLength + text.length > waitingBytesMax) this.#dropped += 1
     else this.response.write(text)
+  }
+
+  /** So many were not sent here by another process. */
+  miss(count: number): void {
+    const isBehind = this.#dropped > 0 || this.response.writableLength > waitingBytesMax
+    this.#dropped += count
+    if (!isBehind) this.#tellDropped()
   }
 
   /** A proxy sees that the line is alive; one who has read nothing between two beats is let go. */
@@ -191,7 +213,10 @@ class Listener {
 
   #catchUp(): void {
     this.#stalled = 0
-    if (this.#dropped === 0 || this.response.writableEnded) return
+    if (this.#dropped > 0 && !this.response.writableEnded) this.#tellDropped()
+  }
+
+  #tellDropped(): void {
     this.response.write(`event: dropped\ndata: {"kind":"dropped","dropped":${this.#dropped}}\n\n`)
     this.#dropped = 0
   }

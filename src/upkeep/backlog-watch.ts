@@ -1,4 +1,5 @@
 import type { Notification } from '../core/notification.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Logger } from '../log.ts'
 import type { Stats } from './stats.ts'
 
@@ -9,6 +10,8 @@ export type BacklogWatchParts = Readonly<{
   max: number
   /** Who is told of what concerns all tenants. */
   tenant: string
+  /** Of several processes that share the store, one tells. */
+  dispatcher: Pick<Dispatcher, 'leads'>
   tell: (notification: Notification) => void
 }>
 
@@ -37,7 +40,8 @@ export class BacklogWatch {
   }
 
   async look(): Promise<void> {
-    const { stats, log, max, tenant, tell } = this.#parts
+    const { stats, log, max, tenant, dispatcher, tell } = this.#parts
+    if (!dispatcher.leads) return
     try {
       const { backlog } = await stats.read()
       const pending = backlog.reduce((sum, { pending }) => sum + pending, 0)

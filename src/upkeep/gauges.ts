@@ -23,6 +23,9 @@ export type OperatingView = Readonly<{
     endpointId: string,
   ) => Readonly<{ breaker: Readonly<{ state: BreakerState }>; heldUntil: number | null }>
   paused: () => boolean
+  membersAgree: () => boolean
+  headlessLanes: () => number
+  listeningMembers: () => number
   upkeep: () => UpkeepState
   wall: () => number
   steady: () => number
@@ -40,6 +43,13 @@ export function watchOperating(register: Registry, view: OperatingView): void {
   gauge(register, 'posthorn_paused', '1 while nothing is delivered because somebody said so.', () =>
     Number(view.paused()),
   )
+  gauge(register, 'posthorn_members_agree', '0 while each process counts failures and probes by itself.', () =>
+    Number(view.membersAgree()),
+  )
+  const listening = 'Other processes at which somebody listens to the live stream.'
+  gauge(register, 'posthorn_members_listening', listening, view.listeningMembers)
+  const headless = 'Ordered lanes that the last upkeep run found without a delivery that is due: a defect.'
+  gauge(register, 'posthorn_lanes_without_head', headless, view.headlessLanes)
   watchStore(register, view)
   watchBacklog(register, view)
   watchEndpoints(register, view)

@@ -21,6 +21,8 @@ export interface Metrics {
   batchWritten(batch: WrittenBatch): void
   upkeepDone(report: UpkeepReport): void
   notified(type: NotificationType): void
+  /** Notices went to other processes, or were dropped. */
+  noticesSent(result: NoticesSent, count: number): void
   /** Values that are read when somebody looks. */
   watch(gauges: WatchedGauges): void
   watchOperating(view: Omit<OperatingView, 'endpointsMax'>): void
@@ -29,6 +31,8 @@ export interface Metrics {
   readonly contentType: string
 }
 
+const noticesSent = ['sent', 'dropped'] as const
+type NoticesSent = (typeof noticesSent)[number]
 const acceptSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 const commitSeconds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1]
 const commitCalls = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 4_096]
@@ -54,6 +58,14 @@ export function openMetrics(notices: Notices, endpointsMax: number): Metrics {
   const notified = tallied(register, 'posthorn_notifications_total', 'Notifications, by type.', {
     type: notificationTypes,
   })
+  const sent = tallied(
+    register,
+    'posthorn_notices_sent_total',
+    'Notices for other processes, by what became of them.',
+    {
+      result: noticesSent,
+    },
+  )
   return {
     contentType: register.contentType,
     accepted: timed(register, 'posthorn_accept_seconds', 'From the call to the answer of the disk.', acceptSeconds),
@@ -63,6 +75,7 @@ export function openMetrics(notices: Notices, endpointsMax: number): Metrics {
     },
     upkeepDone: upkeepCounting(register),
     notified: (type) => notified.add(type, 1),
+    noticesSent: (result, count) => sent.add(result, count),
     watch: (gauges) => watchLoad(register, gauges),
     watchOperating: (view) => {
       watchEndpointCounts(register, endpointCounts, view.endpoints)

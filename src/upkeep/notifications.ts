@@ -1,5 +1,7 @@
 import type { Notice } from '../core/notice.ts'
+import { isKnownToOne } from '../core/notice-filter.ts'
 import {
+  addsUp,
   endpointConcerned,
   gathered,
   isNews,
@@ -9,6 +11,7 @@ import {
   subjectOf,
 } from '../core/notification.ts'
 import { isOwnType } from '../core/routing.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 
@@ -21,6 +24,10 @@ export type NotificationsParts = Readonly<{
   disabled: readonly string[]
   /** Puts it into the pipeline as an event, if anybody wants it. */
   send: (notification: Notification) => Promise<void>
+  /** Of several processes that share the store, one tells of what all of them see. */
+  dispatcher: Pick<Dispatcher, 'leads'>
+  /** Asks whether this process may be the one that tells about this for so long; null: there is no other. */
+  mayTell: ((subject: string, forMs: number) => Promise<boolean>) | null
   /** Whose is what concerns all tenants. */
   tenant: string
 }>
@@ -29,11 +36,19 @@ export type NotificationListener = (notification: Notification) => void
 
 /** After a notification, others about the same subject are gathered for so long. */
 const gatherMs = 60_000
+/** What was asked for has ended when the window of who asked ends. */
+const toldForMs = gatherMs - 1_000
 const subjectsMax = 10_000
 /** With more endpoints of one tenant than these, the further ones are told of together. */
 const endpointsPerTenantMax = 10
 
-type Open = { told: Notification; next: Notification | null; timer: NodeJS.Timeout }
+/** `told`: null while it is not known whether this process tells, and where another has. */
+type Open = {
+  readonly about: Notification
+  told: Notification | null
+  next: Notification | null
+  readonly timer: NodeJS.Timeout
+}
 
 /**
  * Tells people what they want to know: in the log, to callbacks, and as `posthorn.*` events through Posthorn's own
@@ -72,7 +87,7 @@ export class Notifications {
     if (open !== undefined) {
       open.next = open.next === null ? grouped : gathered(open.next, grouped)
     } else if (this.#open.size >= subjectsMax) this.#untold += 1
-    else this.#say(subject, grouped)
+    else this.#begin(subject, grouped)
   }
 
   /** Says what is gathered so far, and nothing more. */
@@ -80,7 +95,7 @@ export class Notifications {
     this.#unsubscribe()
     for (const { timer, next, told } of this.#open.values()) {
       clearTimeout(timer)
-      if (next !== null && isNews(told, next)) this.#send(next)
+      if (next !== null && (told === null || isNews(told, next))) this.#send(next)
     }
     this.#open.clear()
     await Promise.all(this.#underway)
@@ -88,6 +103,7 @@ export class Notifications {
 
   #hear(notice: Notice): void {
     if (notice.kind === 'endpoint.changed' && !this.#becameDisabled(notice)) return
+    if (!isKnownToOne(notice) && !this.#parts.dispatcher.leads) return
     const notification = notificationOf(notice, this.#parts.tenant)
     if (notification !== null) this.tell(notification)
   }
@@ -106,20 +122,38 @@ export class Notifications {
     return endpoints < endpointsPerTenantMax ? notification : { ...notification, endpointId: null }
   }
 
-  #say(subject: string, notification: Notification): void {
-    this.#send(notification)
+  #begin(subject: string, about: Notification): void {
     const timer = setTimeout(() => this.#close(subject), gatherMs)
     timer.unref()
-    this.#open.set(subject, { told: notification, next: null, timer })
-    this.#countEndpoint(notification, 1)
+    const open: Open = { about, told: null, next: about, timer }
+    this.#open.set(subject, open)
+    this.#countEndpoint(about, 1)
+    const { mayTell } = this.#parts
+    if (mayTell === null || !addsUp(about)) this.#say(open)
+    else void this.#sayIfFirst(subject, open, mayTell(subject, toldForMs))
+  }
+
+  /** Of processes that see parts of the same, one tells at once. The others gather theirs, and ask again. */
+  async #sayIfFirst(subject: string, open: Open, asked: Promise<boolean>): Promise<void> {
+    const mayTell = await asked.catch(() => true)
+    if (mayTell && this.#open.get(subject) === open) this.#say(open)
+  }
+
+  #say(open: Open): void {
+    const { next } = open
+    if (next === null) return
+    open.told = next
+    open.next = null
+    this.#send(next)
   }
 
   #close(subject: string): void {
     const open = this.#open.get(subject)
     if (open === undefined) return
+    const { told, next } = open
     this.#open.delete(subject)
-    this.#countEndpoint(open.told, -1)
-    if (open.next !== null && isNews(open.told, open.next)) this.#say(subject, open.next)
+    this.#countEndpoint(open.about, -1)
+    if (next !== null && (told === null || isNews(told, next))) this.#begin(subject, next)
     if (this.#untold === 0) return
     this.#parts.log.warn({ count: this.#untold }, 'notifications.too_many')
     this.#untold = 0

@@ -2,11 +2,12 @@ import type { Clock } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { defaultTenant } from '../core/event.ts'
 import type { Notification } from '../core/notification.ts'
-import type { RelayLink } from '../core/relay.ts'
 import type { Catalogue } from '../dispatch/catalogue.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { HubLinks } from '../dispatch/hub-links.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
+import type { SharedState } from '../shared-state/shared-state.ts'
 import type { Store } from '../store/store.ts'
 import { BacklogWatch } from './backlog-watch.ts'
 import type { Metrics } from './metrics.ts'
@@ -20,6 +21,8 @@ import { Upkeep, type UpkeepSettings } from './upkeep.ts'
 
 export type OperatingParts = Readonly<{
   store: Store
+  /** What all processes that share the store agree on while they work. */
+  state: SharedState
   catalogue: Catalogue
   dispatcher: Dispatcher
   notices: Notices
@@ -28,8 +31,9 @@ export type OperatingParts = Readonly<{
   log: Logger
   version: string
   settings: UpkeepSettings & Readonly<{ backlogMax: number; relayAwayMs: number }>
-  /** The link that a relay has now; null: none. */
-  linkOf: (relayId: string) => RelayLink | null
+  /** Other processes at which somebody listens to the live stream. */
+  listeningMembers: () => number
+  gate: Pick<HubLinks, 'linkOf' | 'ownLinkOf' | 'onOtherHub'>
   /** Whether the hub of this endpoint is connected and does not have its route. */
   lacksRoute: (endpoint: Endpoint) => boolean
   /** Takes an event of our own in. */
@@ -48,36 +52,30 @@ export type Operating = Readonly<{
 
 /** Opens and starts it. */
 export async function openOperating(parts: OperatingParts): Promise<Operating> {
-  const { store, catalogue, dispatcher, notices, metrics, clock, log, settings, linkOf } = parts
+  const { store, catalogue, dispatcher, notices, metrics, clock, log, settings, gate } = parts
   const stats = new Stats(store, clock.steady)
   const endpoints = () => catalogue.list()
-  const goOnAt = (endpointIds: readonly string[]) => dispatcher.goOnAt(endpointIds)
-  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings, goOnAt })
+  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings, dispatcher })
   const agesKnown = () => upkeep.agesKnown
   const watched = { store, catalogue, dispatcher, stats, notices, clock }
   const status = new Status({ ...watched, lacksRoute: parts.lacksRoute, agesKnown })
   const disabled = endpoints().flatMap(({ id, status }) => (status === 'disabled' ? [id] : []))
   const typesOf = (id: string) => catalogue.get(id)?.types ?? null
   const send = sender(parts)
-  const notifications = new Notifications({ notices, log, typesOf, disabled, send, tenant: defaultTenant })
+  const mayTell = dispatcher.membership.isShared ? oneOfMany(parts.state) : null
+  const saying = { notices, log, typesOf, disabled, send, dispatcher, mayTell, tenant: defaultTenant }
+  const notifications = new Notifications(saying)
   const tell = (notification: Notification) => notifications.tell(notification)
-  const watch = new BacklogWatch({ stats, log, max: settings.backlogMax, tenant: defaultTenant, tell })
+  const watch = new BacklogWatch({ stats, log, max: settings.backlogMax, tenant: defaultTenant, dispatcher, tell })
   const awayMs = settings.relayAwayMs
-  const relayWatch = new RelayWatch({ store, stats, endpoints, linkOf, notices, clock, log, awayMs, tell })
+  const linkOf = (id: string) => gate.linkOf(id)
+  const relayWatch = new RelayWatch({ store, stats, endpoints, linkOf, notices, clock, log, awayMs, dispatcher, tell })
+  gate.onOtherHub((relayId) => relayWatch.moved(relayId))
   const endpointOf = (id: string) => catalogue.get(id)
   const routeWatch = new RouteWatch({ endpoints, endpointOf, linkOf, notices, log })
   upkeep.onRun(metrics.upkeepDone)
   notifications.subscribe(({ type }) => metrics.notified(type))
-  metrics.watchOperating({
-    stats: () => stats.readSoon(),
-    endpoints,
-    conditionOf: (id) => dispatcher.conditionOf(id),
-    paused: () => dispatcher.paused,
-    upkeep: () => upkeep.state,
-    wall: clock.wall,
-    steady: clock.steady,
-  })
-  metrics.watchRelays({ known: () => relayWatch.relays, awayCount: () => relayWatch.awayCount, linkOf })
+  watchForMetrics(parts, { stats, upkeep, relayWatch })
   const endTraces = await openTraces(notices, parts.version)
   upkeep.start()
   watch.start()
@@ -95,6 +93,38 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
       await notifications.stop()
       endTraces?.()
     },
+  }
+}
+
+/** What metrics show on a scrape. */
+function watchForMetrics(
+  { metrics, catalogue, dispatcher, clock, gate, listeningMembers }: OperatingParts,
+  { stats, upkeep, relayWatch }: Readonly<{ stats: Stats; upkeep: Upkeep; relayWatch: RelayWatch }>,
+): void {
+  metrics.watchOperating({
+    stats: () => stats.readSoon(),
+    endpoints: () => catalogue.list(),
+    conditionOf: (id) => dispatcher.conditionOf(id),
+    paused: () => dispatcher.paused,
+    listeningMembers,
+    membersAgree: () => dispatcher.disagreement === null,
+    headlessLanes: () => upkeep.headlessLanes,
+    upkeep: () => upkeep.state,
+    wall: clock.wall,
+    steady: clock.steady,
+  })
+  metrics.watchRelays({
+    known: () => relayWatch.relays,
+    awayCount: () => (dispatcher.leads ? relayWatch.awayCount : 0),
+    linkOf: (id) => gate.ownLinkOf(id),
+  })
+}
+
+/** Who comes first with a subject has it for that time. */
+function oneOfMany(state: SharedState) {
+  return async (subject: string, forMs: number): Promise<boolean> => {
+    const [answer] = await state.swap([{ key: `told ${subject}`, from: null, to: 'told', ttlMs: forMs }])
+    return answer?.swapped ?? true
   }
 }
 

@@ -7,8 +7,9 @@ import type { KnownRelay } from './relay-watch.ts'
 
 export type RelaysView = Readonly<{
   known: () => readonly KnownRelay[]
+  /** The link that a relay has to this process: those of others are counted there. */
   linkOf: (relayId: string) => RelayLink | null
-  /** How many hubs are away for longer than they should be. */
+  /** How many hubs are away for longer than they should be; of several processes that share the store, one counts them. */
   awayCount: () => number
 }>
 

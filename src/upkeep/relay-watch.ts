@@ -3,6 +3,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import type { Notice } from '../core/notice.ts'
 import type { Notification } from '../core/notification.ts'
 import { fullRelayName, type Relay, type RelayLink, relayOf } from '../core/relay.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Store } from '../store/store.ts'
@@ -19,6 +20,8 @@ export type RelayWatchParts = Readonly<{
   log: Logger
   /** A hub may be away for so long. */
   awayMs: number
+  /** Of several processes that share the store, one tells. All of them watch, since any may be the next. */
+  dispatcher: Pick<Dispatcher, 'leads'>
   tell: (notification: Notification) => void
 }>
 
@@ -94,6 +97,16 @@ export class RelayWatch {
     const { relayId: id, name, tenant, connected } = notice
     const watched = this.#watched.get(id) ?? { id, name, tenant, presence: here }
     this.#watched.set(id, watched)
+    this.#note(watched, connected || this.#parts.linkOf(id) !== null)
+  }
+
+  /** Its hub has come to another process, gone from it or moved on. */
+  moved(relayId: string): void {
+    const watched = this.#watched.get(relayId)
+    if (watched !== undefined) this.#note(watched, this.#parts.linkOf(relayId) !== null)
+  }
+
+  #note(watched: Watched, connected: boolean): void {
     const { presence } = watched
     if (connected) this.#welcome(watched)
     else if (presence.kind === 'away') watched.presence = { ...presence, wasHere: true }
@@ -171,6 +184,7 @@ export class RelayWatch {
   }
 
   #tell(type: 'posthorn.relay.away' | 'posthorn.relay.back', relay: KnownRelay, since: number): void {
+    if (!this.#parts.dispatcher.leads) return
     const { id: relayId, name, tenant } = relay
     this.#parts.tell({ type, tenant, relayId, name, awayMs: this.#parts.clock.steady() - since })
   }

@@ -25,7 +25,7 @@ import type { CountedStats, Stats } from './stats.ts'
 export type StatusParts = Readonly<{
   store: Pick<Store, 'deadLettersSince' | 'health'>
   catalogue: Pick<Catalogue, 'list'>
-  dispatcher: Pick<Dispatcher, 'conditionOf' | 'isServed' | 'paused' | 'settling'>
+  dispatcher: Pick<Dispatcher, 'conditionOf' | 'isServed' | 'paused' | 'settling' | 'disagreement'>
   stats: Pick<Stats, 'readKnown'>
   notices: Notices
   clock: Clock
@@ -111,10 +111,16 @@ export class Status {
       outcomesWritable: dispatcher.settling.writable,
       stopping: false,
     })
-    const whole = { ready, allPaused: dispatcher.paused, clocksApart: !this.#parts.agesKnown() }
+    const { paused: allPaused, disagreement } = dispatcher
+    const whole = { ready, allPaused, clocksApart: !this.#parts.agesKnown(), membersApart: disagreement !== null }
     return {
       state: stateOf(attention, whole),
-      problems: [...reasons, ...(whole.allPaused ? [allPaused] : []), ...(whole.clocksApart ? [clocksApart] : [])],
+      problems: [
+        ...reasons,
+        ...(allPaused ? [allPausedSaid] : []),
+        ...(whole.clocksApart ? [clocksApartSaid] : []),
+        ...(disagreement === null ? [] : [disagreement]),
+      ],
       endpoints: endpoints.length,
       rates: { ...this.#rates.sum(tenant), spanMs: this.#rates.spanMs, since: this.#startedAt },
       waiting: waitingAt(reports, known, tenant),
@@ -209,8 +215,8 @@ function hasFailedSince({ lastErrorAt }: Condition, counted: CountedStats | null
   return counted === null || (lastErrorAt !== null && lastErrorAt >= counted.countedAt)
 }
 
-const allPaused = 'All delivery is paused.'
-const clocksApart =
+const allPausedSaid = 'All delivery is paused.'
+const clocksApartSaid =
   "The machine's clock was changed by more than an hour. Nothing is expired or deleted until it has been stable for 10 minutes."
 
 function isListed(report: EndpointReport): report is EndpointReport & { why: AttentionReason } {

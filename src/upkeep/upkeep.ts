@@ -1,5 +1,6 @@
 import { Ages, type Clock, type Reckoning } from '../core/clock.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import { Pace, type PieceEnd } from '../store/pace.ts'
@@ -7,7 +8,7 @@ import type { Store } from '../store/store.ts'
 import type { Cursor, Expired, ExpireRequest, Pruned, PruneSubject, Retention } from '../store/upkeep-store.ts'
 
 export type UpkeepParts = Readonly<{
-  store: Pick<Store, 'expire' | 'prune' | 'space'>
+  store: Pick<Store, 'expire' | 'prune' | 'space' | 'headlessLanes'>
   endpoints: () => readonly Endpoint[]
   clock: Clock
   log: Logger
@@ -15,8 +16,8 @@ export type UpkeepParts = Readonly<{
   settings: UpkeepSettings
   /** Milliseconds on a clock that only goes forward, in parts so small as pieces of work are short. */
   now?: () => number
-  /** Something of these endpoints is due. */
-  goOnAt: (endpointIds: readonly string[]) => void
+  /** Of several processes that share the store, the leader does it by the clock. A person may run it anywhere. */
+  dispatcher: Pick<Dispatcher, 'leads' | 'goOnAt'>
 }>
 
 export type UpkeepSettings = Readonly<{
@@ -80,6 +81,7 @@ export class Upkeep {
   #underway: Promise<UpkeepReport> | null = null
   #last: UpkeepReport | null = null
   #lastFullAt: number | null = null
+  #headlessLanes = 0
   #clockTimer: NodeJS.Timeout | null = null
   /** A run that has not ended when the next one would begin must not fall behind for ever. */
   #hurriesAt = Number.POSITIVE_INFINITY
@@ -89,6 +91,11 @@ export class Upkeep {
     this.#bornAt = parts.clock.steady()
     this.#ages = new Ages(parts.clock)
     this.#now = parts.now ?? (() => performance.now())
+  }
+
+  /** Lanes that the last run found without a head: a defect. */
+  get headlessLanes(): number {
+    return this.#headlessLanes
   }
 
   get state(): UpkeepState {
@@ -136,9 +143,8 @@ export class Upkeep {
     if (this.#stopping.signal.aborted) return
     this.#nextAt = this.#parts.clock.wall() + afterMs
     this.#timer = setTimeout(() => {
-      this.run()
-        .catch(() => {})
-        .finally(() => this.#schedule(this.#parts.settings.everyMs))
+      const run = this.#parts.dispatcher.leads ? this.run() : Promise.resolve()
+      run.catch(() => {}).finally(() => this.#schedule(this.#parts.settings.everyMs))
     }, afterMs)
     this.#timer.unref()
   }
@@ -160,12 +166,21 @@ export class Upkeep {
     }
     await this.#shrink(counts)
     if (this.#stopping.signal.aborted) skipped = 'stopping'
-    else if (full) this.#lastFullAt = steadyAt
+    else {
+      if (full) this.#lastFullAt = steadyAt
+      await this.#lookForHeadlessLanes()
+    }
     const report = { startedAt, tookMs: clock.steady() - steadyAt, ...counts, full, skipped }
     this.#last = report
     log.info({ ...report, startedAt: new Date(startedAt).toISOString() }, 'upkeep.done')
     for (const listener of this.#listeners) listener(report)
     return report
+  }
+
+  async #lookForHeadlessLanes(): Promise<void> {
+    const { store, log } = this.#parts
+    this.#headlessLanes = await store.headlessLanes()
+    if (this.#headlessLanes > 0) log.error({ lanes: this.#headlessLanes }, 'lanes.without_head')
   }
 
   #reasonToSkip(ages: Reckoning | null): SkipReason | null {
@@ -187,7 +202,7 @@ export class Upkeep {
   }
 
   async #expireOf(which: Pick<ExpireRequest, 'endpointId' | 'bornBefore' | 'correction'>): Promise<number> {
-    const { store, notices, goOnAt, clock } = this.#parts
+    const { store, notices, dispatcher, clock } = this.#parts
     const { endpointId } = which
     const now = clock.steady()
     let count = 0
@@ -198,7 +213,7 @@ export class Upkeep {
         notices.publish({ kind: 'delivery.ended', endpointId, status: 'dead_letter', reason: 'expired', ...delivery })
       }
       // The next in a lane is due when its head has expired.
-      if (expired.deliveries.length > 0) goOnAt([endpointId])
+      if (expired.deliveries.length > 0) dispatcher.goOnAt([endpointId])
       count += expired.deliveries.length
       after = expired.after
       return after === null ? 'done' : wroteIf(expired.deliveries.length > 0)

@@ -42,7 +42,7 @@ describe('posthorn dispatch', () => {
 
   test('a server that starts paused delivers when it is resumed, and what came before as well', async (t) => {
     const server = await serverFor(t, folderFor(t), [], { POSTHORN_PAUSED: 'yes' })
-    assert.match(await server.running.line(/paused/), /posthorn dispatch resume/)
+    assert.match(await server.running.line(/all delivery is paused/), /posthorn dispatch resume/)
     const sink = await sinkFor(t)
     await server.json(['endpoints', 'create', sink.url])
     await server.json(['send', 'a.b'])
@@ -54,5 +54,19 @@ describe('posthorn dispatch', () => {
     await arrived
     assert.equal((await server.cli(['dispatch', 'pause'])).code, 0)
     assert.equal(((await (await fetch(`${server.url}/readyz`)).json()) as { paused: boolean }).paused, true)
+  })
+
+  test('a pause survives a restart, which says so, and ends when somebody resumes', async (t) => {
+    const cwd = folderFor(t)
+    const first = await serverFor(t, cwd)
+    assert.equal((await first.cli(['dispatch', 'pause'])).code, 0)
+    await first.running.stop()
+    const second = await serverFor(t, cwd)
+    assert.match(await second.running.line(/all delivery is paused/), /posthorn dispatch resume/)
+    assert.equal((await second.cli(['dispatch', 'resume'])).code, 0)
+    assert.equal(((await (await fetch(`${second.url}/readyz`)).json()) as { paused: boolean }).paused, false)
+    await second.running.stop()
+    const third = await serverFor(t, cwd)
+    assert.doesNotMatch((await third.running.stop()).stderr, /all delivery is paused/)
   })
 })

@@ -10,7 +10,7 @@ const garbage: Readonly<Record<string, string | Buffer>> = {
   'a message without a kind': '{}',
   'a list': '[]',
   'a message with wrong fields': '{"kind":"recall"}',
-  'an endpoint without a time-out': '{"kind":"endpoint","endpoint":"ep_1","route":"main"}',
+  'an endpoint without a timeout': '{"kind":"endpoint","endpoint":"ep_1","route":"main"}',
   'an empty binary frame': Buffer.alloc(0),
   'a binary frame of noise': Buffer.alloc(64, 0xa5),
   'a head that is longer than its frame': Buffer.from([0, 0, 1, 0, 0x7b, 0x7d]),

@@ -175,19 +175,20 @@ describe('other requests that ask for an upgrade', () => {
 })
 
 describe('a link over a server of ours', () => {
-  async function openEdge(t: TestContext, isStopping = () => false) {
+  async function openEdge(t: TestContext, isStopping = () => false, refresh: (() => Promise<void>) | null = null) {
     const relay: Relay = aRelay()
     const { transport, log, logged } = await openScene(t)
-    const find = (key: string) => (key === 'phr_good' ? relay : null)
-    const upgrades = openRelayPath({ find, gate: transport, isStopping, log, now: Date.now })
-    const timeouts = { headersTimeout: 40, requestTimeout: 40, connectionsCheckingInterval: 10 }
+    const keys = new Set(['phr_good'])
+    const find = (key: string) => (keys.has(key) ? relay : null)
+    const upgrades = openRelayPath({ find, refresh, gate: transport, isStopping, log, now: Date.now })
+    const timeouts = { headersTimeout: 200, requestTimeout: 200, connectionsCheckingInterval: 10 }
     const server = boundedServer({ timeouts, connectionsMax: 1_000, upgrades }, (_, response) => response.end('page'))
     const url = await listenAt(server, { host: '127.0.0.1', port: 0, setting: 'X' })
     t.after(() => closeWithin(server, 0))
-    return { server, url, transport, relay, logged }
+    return { server, url, transport, relay, logged, keys }
   }
 
-  test('is not cut by the time-outs of requests', async (t) => {
+  test('is not cut by the timeouts of requests', async (t) => {
     const { url, transport, relay } = await openEdge(t)
     const hub = await ScriptedHub.connect(at(url), {}, withKey('phr_good'))
     for (let i = 0; i < 3; i += 1) {
@@ -210,6 +211,34 @@ describe('a link over a server of ours', () => {
     assert.notEqual(transport.linkOf(relay.id), null, 'it is the transport that ends it')
     await transport.close()
     assert.equal((await hub.closed).code, 1012)
+  })
+
+  test('begins with a key that another process has just made', async (t) => {
+    const { url, keys, transport, relay } = await openEdge(t, undefined, async () => {
+      keys.add('phr_new')
+    })
+    const hub = await ScriptedHub.connect(at(url), {}, withKey('phr_new'))
+    await hub.settled()
+    assert.notEqual(transport.linkOf(relay.id), null)
+  })
+
+  test('with a key that nobody has made is looked for once for all who come together, and refused', async (t) => {
+    let looks = 0
+    const { url } = await openEdge(t, undefined, async () => {
+      looks += 1
+    })
+    const refused = await Promise.all(Array.from({ length: 10 }, () => refusedAt(url, withKey('phr_bad').headers)))
+    assert.deepEqual(new Set(refused.map(({ status }) => status)), new Set([401]))
+    assert.ok(looks <= 2, `${looks} looks`)
+    const before = looks
+    assert.equal((await refusedAt(url, withKey('phk_bad').headers)).status, 401)
+    assert.equal(looks, before, 'it is none of a hub at all')
+  })
+
+  test('is not refused for good while nobody can say whether its key exists', async (t) => {
+    const { url } = await openEdge(t, undefined, () => Promise.reject(new Error('no database')))
+    const { status, json } = await refusedAt(url, withKey('phr_new').headers)
+    assert.deepEqual([status, json.type], [503, 'urn:posthorn:problem:store_unavailable'])
   })
 
   test('is not begun while we stop', async (t) => {

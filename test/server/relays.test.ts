@@ -159,7 +159,8 @@ describe('a relay', () => {
       { ...shown, createdAt: '' },
       {
         ...{ id, name: 'away', tenant: 'default', createdAt: '' },
-        ...{ connected: false, since: null, version: null, protocol: null, routes: null, missingRoutes: null },
+        ...{ connected: false, member: null, since: null, version: null, protocol: null },
+        ...{ routes: null, missingRoutes: null },
         ...{ roundTripMs: null, lastAckAt: null },
         ...{ queued: 6, oldestAt: receivedAt, endpoints },
       },

@@ -5,6 +5,7 @@ import { loadConfig } from '../../src/config.ts'
 import { presets } from '../../src/core/retry-policy.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import { PauseOfAll } from '../../src/dispatch/pause-of-all.ts'
 import { ReplayRunner } from '../../src/dispatch/replays.ts'
 import { TransportSet } from '../../src/dispatch/transport-set.ts'
 import { IdSource } from '../../src/intake/ids.ts'
@@ -14,6 +15,7 @@ import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
 import { Relays } from '../../src/server/relays.ts'
 import { openServer, type ServerParts, type Timeouts } from '../../src/server/server.ts'
+import { MemoryState } from '../../src/shared-state/memory-state.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openHttpTransport } from '../../src/transports/http/http-transport.ts'
 import type { RelayGate } from '../../src/transports/relay-gate.ts'
@@ -22,6 +24,7 @@ import { Stats } from '../../src/upkeep/stats.ts'
 import { Status } from '../../src/upkeep/status.ts'
 import { Upkeep } from '../../src/upkeep/upkeep.ts'
 import { keptForAWeek } from '../support/builders.ts'
+import { OtherMembers } from '../support/other-members.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
 
 export type Reply = Readonly<{ status: number; headers: Headers; text: string; json: Json }>
@@ -52,7 +55,7 @@ export async function openServed(env: Record<string, string> = {}): Promise<Serv
 /** A line that was logged: its fields and its words. */
 export type Logged = Readonly<{ fields: Json; message: string }>
 
-/** The server over real parts, of which a test may replace some: the store to fail, the time-outs to be short. */
+/** The server over real parts, of which a test may replace some: the store to fail, the timeouts to be short. */
 export async function openServedParts(
   change: (parts: ServerParts) => Partial<ServerParts>,
   timeouts: Partial<Timeouts> = {},
@@ -60,7 +63,7 @@ export async function openServedParts(
 ): Promise<Served & { logged: Logged[] }> {
   const folder = await tempFolder()
   const config = configOf(folder.path, {})
-  const store = wrap(await openStoreFile(config.database.path))
+  const store = wrap(await openStoreFile(join(folder.path, databaseFile)))
   const logged: Logged[] = []
   const write = (fields: object, message?: string) => logged.push({ fields, message: message ?? '' })
   const log = {
@@ -80,6 +83,8 @@ export async function openServedParts(
   const transport = openHttpTransport({ userAgent: 'Posthorn/test', allowPrivate: config.allowPrivate })
   const dispatcher = new Dispatcher({
     ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },
+    state: new MemoryState(clock.steady),
+    otherHubs: new OtherMembers(),
     onStoreTime: () => {},
     composeTest: () => {
       throw new Error('no test events here')
@@ -104,11 +109,19 @@ export async function openServedParts(
   await replays.load()
   replays.start()
   const route = (tenant: string, type: string) => catalogue.route(tenant, type)
-  const taking = { store, ids, clock, route, fresh: dispatcher, notices }
+  const taking = { store, ids, clock, route, fresh: dispatcher.fresh, notices }
   const intake = new Intake({ ...taking, waitingBytesMax: config.intakeBytesMax, hopsMax: config.hopsMax })
   const refusal: ServerParts['refusal'] = (url, who) => transport.refusal(url, who)
   const endpoints = () => catalogue.list()
-  const upkeep = new Upkeep({ store, endpoints, clock, log, notices, settings: keptForAWeek, goOnAt: () => {} })
+  const upkeep = new Upkeep({
+    store,
+    endpoints,
+    clock,
+    log,
+    notices,
+    settings: keptForAWeek,
+    dispatcher: { leads: true, goOnAt: () => {} },
+  })
   const stats = new Stats(store, clock.steady)
   const status = new Status({
     store,
@@ -131,9 +144,13 @@ export async function openServedParts(
     relays: new Relays(store),
     gate: closedGate,
     dispatcher,
+    pauseOfAll: new PauseOfAll(store, false, (paused) => {
+      dispatcher.paused = paused
+    }),
     replays,
     refusal,
     notices,
+    elsewhere: { listen() {} },
     metrics,
     upkeep,
     stats,
@@ -160,14 +177,20 @@ export async function openServedParts(
 }
 
 /** No hub is connected. */
-const closedGate: RelayGate = { admit: ({ id }) => assert.fail(`${id} came in`), linkOf: () => null, revoke() {} }
+const closedGate: RelayGate = {
+  admit: ({ id }) => assert.fail(`${id} came in`),
+  linkOf: () => null,
+  look: async () => {},
+}
+
+const databaseFile = 'posthorn.db'
 
 function configOf(folder: string, env: Record<string, string>) {
   return loadConfig({
     flags: {},
     env: {
       POSTHORN_PORT: '0',
-      POSTHORN_DATABASE_URL: `sqlite:${join(folder, 'posthorn.db')}`,
+      POSTHORN_DATABASE_URL: `sqlite:${join(folder, databaseFile)}`,
       POSTHORN_ALLOW_PRIVATE: '127.0.0.1/32',
       POSTHORN_LOG_LEVEL: 'silent',
       ...env,

@@ -3,7 +3,11 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import type { Notice } from '../../src/core/notice.ts'
-import type { Notices } from '../../src/notices.ts'
+import { Notices } from '../../src/notices.ts'
+import { MemoryBus } from '../../src/shared-state/memory-bus.ts'
+import { NoticeExchange } from '../../src/shared-state/notice-exchange.ts'
+import { t0 } from '../support/builders.ts'
+import { eventually } from '../support/eventually.ts'
 import { openScriptedEndpoint } from '../support/scripted-endpoint.ts'
 import { type Json, openServed, openServedParts, type Served } from './served.ts'
 
@@ -177,6 +181,82 @@ test('a reader that does not read costs a bounded part of memory and is told how
     socket.destroy()
   } finally {
     await served.stop()
+  }
+})
+
+/** A server, and beside it the notices of another process. */
+async function openWithAnother() {
+  const group = new Set<MemoryBus>()
+  const onDefect = (error: unknown) => assert.fail(String(error))
+  const clock = { wall: () => t0, steady: () => performance.now() }
+  const exchange = (notices: Notices) =>
+    new NoticeExchange({ bus: new MemoryBus(group), notices, clock, onSent: () => {} })
+  const exchanges: NoticeExchange[] = []
+  const served = await openServedParts(({ notices }) => {
+    const elsewhere = exchange(notices)
+    exchanges.push(elsewhere)
+    return { elsewhere }
+  })
+  const notices = new Notices(onDefect)
+  exchanges.push(exchange(notices))
+  const another = new MemoryBus(group)
+  const isWatched = (isSo: boolean) =>
+    eventually(`it is watched: ${isSo}`, async () => (notices.heard === isSo ? true : null))
+  const stop = async () => {
+    for (const each of exchanges) await each.close()
+    await served.stop()
+  }
+  return { served, notices, isWatched, another, stop }
+}
+
+test('what happens in another process is shown with its own time, to those whose tenant and filter it fits', async () => {
+  const { served, notices, isWatched, stop } = await openWithAnother()
+  try {
+    const made = await served.call('POST', '/v1/keys', { role: 'read', tenant: 'acme' })
+    const all = await listen(served.url, '', {})
+    const acme = await listen(served.url, '', { authorization: `Bearer ${made.json.key}` })
+    const orders = await listen(served.url, '?type=order.*', {})
+    await isWatched(true)
+    for (const tenant of ['globex', 'acme']) notices.publish({ ...aNotice, eventId: `evt_${tenant}`, tenant })
+    notices.publish({ ...aNotice, type: 'order.created', eventId: 'evt_last', tenant: 'acme' })
+    const isOver = (heard: Json[]) => heard.some(({ eventId }) => eventId === 'evt_last')
+    await Promise.all([all, acme, orders].map(({ until }) => until(isOver)))
+    const idsOf = ({ heard }: Readonly<{ heard: Json[] }>) => heard.map(({ eventId }) => eventId)
+    assert.deepEqual(idsOf(all), ['evt_globex', 'evt_acme', 'evt_last'])
+    assert.deepEqual(idsOf(acme), ['evt_acme', 'evt_last'])
+    assert.deepEqual(idsOf(orders), ['evt_last'])
+    assert.equal(all.heard[0].at, new Date(t0).toISOString())
+    const metrics = await served.call('GET', '/metrics')
+    assert.match(metrics.text, /^posthorn_events_accepted_total 0$/m, 'it is counted where it happened')
+    for (const listener of [all, acme, orders]) listener.stop()
+    await isWatched(false)
+  } finally {
+    await stop()
+  }
+})
+
+test('what another process could not send is told to those who see its tenant', async () => {
+  const { served, isWatched, another, stop } = await openWithAnother()
+  try {
+    const keyOf = async (tenant: string) =>
+      (await served.call('POST', '/v1/keys', { role: 'read', tenant })).json.key as string
+    const open = async (tenant: string) => listen(served.url, '', { authorization: `Bearer ${await keyOf(tenant)}` })
+    const [all, acme, globex] = [await listen(served.url, '', {}), await open('acme'), await open('globex')]
+    await isWatched(true)
+    const items = [
+      { tenant: 'acme', dropped: 3 },
+      { tenant: null, dropped: 4 },
+      { at: t0, notice: { ...aNotice, tenant: 'acme' } },
+      { at: t0, notice: { ...aNotice, tenant: 'globex' } },
+    ]
+    await another.publish([JSON.stringify({ kind: 'happened', from: 'x', items })])
+    const hasEvent = (heard: Json[]) => heard.some(({ kind }) => kind === 'event.accepted')
+    await Promise.all([all, acme, globex].map(({ until }) => until(hasEvent)))
+    const droppedOf = ({ heard }: Readonly<{ heard: Json[] }>) => heard.flatMap(({ dropped }) => dropped ?? [])
+    assert.deepEqual([all, acme, globex].map(droppedOf), [[3, 4], [3], []])
+    for (const listener of [all, acme, globex]) listener.stop()
+  } finally {
+    await stop()
   }
 })
 

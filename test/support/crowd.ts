@@ -2,15 +2,24 @@ import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Sent } from './ledger.ts'
 
+export type CrowdOptions = Readonly<{
+  first?: number
+  paceMs?: number
+  apiKey?: string
+  patienceMs?: number | null
+  hold?: () => Promise<void>
+}>
+
 /** Senders that go on through crashes: an event without an answer is sent again under its idempotency key. */
 export class Crowd {
   readonly sent: Sent[] = []
-  readonly #url: string
+  readonly #urls: readonly string[]
   readonly #senders: Promise<void>[]
   readonly #listeners = new Set<() => void>()
   readonly #first: number
   readonly #paceMs: number
   readonly #apiKey: string
+  readonly #patienceMs: number | null
   readonly #hold: () => Promise<void>
   readonly #abandoned = new AbortController()
   readonly #closing = Promise.withResolvers<void>()
@@ -18,10 +27,13 @@ export class Crowd {
 
   /**
    * Numbers begin after `first`, so that crowds can follow each other; `paceMs` is between two events of a sender, and
-   * whatever `hold` waits for.
+   * whatever `hold` waits for. Of several servers each sender begins with another, and goes to the next when one refuses
+   * or has not answered for `patienceMs`.
    */
-  constructor(url: string, senders: number, { first = 0, paceMs = 0, apiKey = '', hold = async () => {} } = {}) {
-    this.#url = url
+  constructor(url: string | readonly string[], senders: number, options: CrowdOptions = {}) {
+    const { first = 0, paceMs = 0, apiKey = '', patienceMs = null, hold = async () => {} } = options
+    this.#urls = typeof url === 'string' ? [url] : url
+    this.#patienceMs = patienceMs
     this.#first = first
     this.#paceMs = paceMs
     this.#apiKey = apiKey
@@ -65,7 +77,7 @@ export class Crowd {
       const body = `{"type":"crash.test","key":${JSON.stringify(key)},"data":${data}}`
       const sha256 = createHash('sha256').update(data).digest('hex')
       const sentAt = performance.now()
-      const eventId = await this.#untilAnswered(body, `${n}`)
+      const eventId = await this.#untilAnswered(body, n)
       this.sent.push({ n, key, sha256, eventId, sentAt, ackedAt: performance.now() })
       for (const look of this.#listeners) look()
       if (this.#paceMs > 0) await pause(this.#paceMs)
@@ -73,15 +85,17 @@ export class Crowd {
     }
   }
 
-  async #untilAnswered(body: string, idempotencyKey: string): Promise<string> {
+  async #untilAnswered(body: string, n: number): Promise<string> {
     const headers = {
       'content-type': 'application/json',
-      'idempotency-key': idempotencyKey,
+      'idempotency-key': `${n}`,
       ...(this.#apiKey !== '' && { authorization: `Bearer ${this.#apiKey}` }),
     }
-    while (!this.#abandoned.signal.aborted) {
+    for (let tries = 0; !this.#abandoned.signal.aborted; tries++) {
       try {
-        const response = await fetch(`${this.#url}/v1/events`, { method: 'POST', headers, body })
+        const url = this.#urls[(n + tries) % this.#urls.length]
+        const signal = this.#patienceMs === null ? null : AbortSignal.timeout(this.#patienceMs)
+        const response = await fetch(`${url}/v1/events`, { method: 'POST', headers, body, signal })
         const answer = (await response.json()) as { id: string }
         if (response.status === 202) return answer.id
         if (response.status !== 503) throw new TypeError(`unexpected answer ${response.status}`)

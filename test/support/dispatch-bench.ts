@@ -14,6 +14,8 @@ import { IdSource } from '../../src/intake/ids.ts'
 import { type EventInput, Intake } from '../../src/intake/intake.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
+import { MemoryState } from '../../src/shared-state/memory-state.ts'
+import type { SharedState } from '../../src/shared-state/shared-state.ts'
 import type { Joined, MemberLease } from '../../src/store/cluster-store.ts'
 import type { DeliveryRecord } from '../../src/store/record-store.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
@@ -21,6 +23,7 @@ import type { Store } from '../../src/store/store.ts'
 import type { Parcel } from '../../src/transports/transport.ts'
 import { AheadWire, type HubMemory } from './ahead-wire.ts'
 import { aHandler, anEndpoint, aRelayEndpoint, t0 } from './builders.ts'
+import { OtherMembers } from './other-members.ts'
 import { answered, type Script, ScriptedWire } from './scripted-wire.ts'
 import { tempFolder } from './sqlite.ts'
 
@@ -40,6 +43,8 @@ export type Bench = Readonly<{
   code: ScriptedWire
   /** The hub of relay endpoints, and the link to it. */
   hub: AheadWire
+  /** Where the hub may be instead. */
+  others: OtherMembers
   notices: Notices
   logged: readonly string[]
   /** Every notice so far. */
@@ -68,6 +73,7 @@ export type Bench = Readonly<{
 
 export type BenchSettings = Readonly<{
   triesMax?: number
+  state?: SharedState
   laneStuckMs?: number
   memoryBytesMax?: number
   waitingBytesMax?: number
@@ -128,7 +134,7 @@ export class WatchedStore {
     this.store = new Proxy(real, {
       get: (target, name: keyof Store) => {
         if (name === 'health') return () => target.health()
-        if (name === 'space') return target.space
+        if (name === 'space' || name === 'bus') return target[name]
         const call = target[name].bind(target) as (...args: unknown[]) => Promise<unknown>
         return (...args: unknown[]) => this.#run(name, call, args)
       },
@@ -198,11 +204,13 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
   const wire = new ScriptedWire(settings.script ?? (() => answered(200)), time.steady)
   const code = new ScriptedWire(settings.code ?? (() => ({ kind: 'handled' })), time.steady, 'handler')
   const hub = new AheadWire(settings.target ?? (() => answered(200)), settings.hubMemory)
+  const others = new OtherMembers()
   const logged: string[] = []
   const log = logInto(logged)
   const dispatcher = new Dispatcher({
-    ...{ store, catalogue, log, notices },
+    ...{ store, catalogue, log, notices, state: settings.state ?? new MemoryState(time.steady) },
     transport: new TransportSet([wire, code, hub]),
+    otherHubs: others,
     clock: time,
     random: () => 0.5,
     onStoreTime: () => {},
@@ -212,8 +220,8 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     laneStuckMs: settings.laneStuckMs ?? 15 * 60_000,
     triesMax: settings.triesMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
-    paused: settings.paused ?? false,
   })
+  if (settings.paused) dispatcher.paused = true
   const newId = (prefix: 'rpl' | 'dlv') => ids.next(prefix, time.wall())
   const replays = new ReplayRunner({
     store,
@@ -232,7 +240,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     ids,
     clock: time,
     route,
-    fresh: dispatcher,
+    fresh: dispatcher.fresh,
     notices,
     waitingBytesMax,
     hopsMax: 10,
@@ -253,6 +261,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
       wire,
       code,
       hub,
+      others,
       notices,
       logged,
       heard,

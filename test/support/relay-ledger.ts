@@ -1,7 +1,7 @@
 import type { Crowd } from './crowd.ts'
 import { brokenPromises } from './ledger.ts'
 import type { LedgerSink } from './ledger-sink.ts'
-import type { RelayScene } from './relay-scene.ts'
+import type { RelayReads } from './relay-reads.ts'
 
 export type RelayLedger = Readonly<{
   problems: readonly string[]
@@ -28,7 +28,7 @@ export type RelayRun = Readonly<{
  * that the edge never heard of, for each link that was lost.
  */
 export async function relayLedger(
-  scene: RelayScene,
+  scene: Pick<RelayReads, 'settled' | 'listed'>,
   { sink, crowds, hubKills, breaks }: RelayRun,
 ): Promise<RelayLedger> {
   await Promise.all(crowds.map((crowd) => crowd.finish()))

@@ -17,13 +17,15 @@ export type ServerProcess = Readonly<{
 
 /** Starts the real server as a process of its own and waits until it answers. */
 export async function startServer(options: {
+  /** A file, or the URL of a Postgres database. */
   database: string
   port?: number
   env?: Record<string, string>
   /** A command in front of it that becomes the server, such as one that enters a network namespace. */
   enter?: readonly string[]
 }): Promise<ServerProcess> {
-  const args = [main, 'start', '--port', String(options.port ?? 0), '--database', `sqlite:${options.database}`]
+  const database = options.database.startsWith('postgres:') ? options.database : `sqlite:${options.database}`
+  const args = [main, 'start', '--port', String(options.port ?? 0), '--database', database]
   const env = { ...process.env, POSTHORN_ALLOW_PRIVATE: '127.0.0.0/8', POSTHORN_LOG_LEVEL: 'warn', ...options.env }
   const [command, ...before] = [...(options.enter ?? []), process.execPath]
   const child = spawn(command ?? '', [...before, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] })

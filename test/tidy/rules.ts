@@ -21,6 +21,7 @@ const PORTS = [
   'store/replay-store.ts',
   'store/upkeep-store.ts',
   'store/pace.ts',
+  'shared-state/shared-state.ts',
   ...['transports/transport.ts', 'transports/relay-gate.ts', 'engines/engine.ts', 'notices.ts'],
 ]
 
@@ -28,10 +29,13 @@ const PORTS = [
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'core/': [],
   'intake/': ['core/', 'log.ts', 'hmac.ts', ...PORTS],
-  'store/': ['core/', 'log.ts'],
+  // The connection of Postgres' hints carries the bus.
+  'store/': ['core/', 'log.ts', 'shared-state/bus.ts'],
   'transports/': ['core/', 'log.ts', 'hmac.ts', 'engines/engine.ts'],
   'engines/': ['core/', 'log.ts'],
-  'shared-state/': ['core/', 'log.ts'],
+  'shared-state/': [
+    ...['core/', 'log.ts', 'notices.ts', 'store/open-store.ts', 'store/postgres/', 'store/secret-box.ts'],
+  ],
   'dispatch/': ['core/', 'log.ts', ...PORTS],
   'consumer/': ['core/', 'log.ts', ...PORTS],
   'upkeep/': ['core/', 'log.ts', ...PORTS, 'dispatch/'],
@@ -50,7 +54,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
       'server/client.ts',
     ],
     // For commands that look at a database without a server.
-    ...['store/database.ts', 'store/open-store.ts'],
+    ...['store/database.ts', 'store/open-store.ts', 'store/import.ts', 'shared-state/'],
     // How sizes and hosts are read, for commands that need no configuration.
     'config-values.ts',
     // `simulate` reads a policy as the API does.
@@ -78,6 +82,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** Each driver has one home; what is not listed here may be used anywhere but in core. */
 const HOMES: Readonly<Record<string, string>> = {
   'node:sqlite': 'store/sqlite/',
+  pg: 'store/postgres/',
+  redis: 'shared-state/',
   undici: 'transports/http/',
   'ipaddr.js': 'transports/http/',
   ws: 'transports/relay/',
@@ -169,6 +175,10 @@ function longFunctions(path: string, text: string): readonly Finding[] {
 }
 
 const ENTRIES = ['src/index.ts', 'src/cli/main.ts']
+/** Not reached yet, each with the reason. One that is reached leaves the list. */
+const AWAITED: Readonly<Record<string, string>> = {
+  'src/shared-state/dedup.ts': 'the Kafka consumer, which uses it, is the next to be built',
+}
 
 export const noOrphans: Rule = (files) => {
   const sources = new Map(files.filter(isSource).map((file) => [file.path, file.text]))
@@ -182,8 +192,12 @@ export const noOrphans: Rule = (files) => {
     reached.add(path)
     for (const { target } of importsOf(text)) if (target.startsWith('.')) open.push(resolve(path, target))
   }
-  const orphans = [...sources.keys()].filter((path) => !reached.has(path))
-  return orphans.map((path) => ({ path, why: `nothing reachable from ${ENTRIES.join(' or ')} imports it` }))
+  const orphans = [...sources.keys()].filter((path) => !reached.has(path) && AWAITED[path] === undefined)
+  const arrived = Object.keys(AWAITED).filter((path) => reached.has(path))
+  return [
+    ...orphans.map((path) => ({ path, why: `nothing reachable from ${ENTRIES.join(' or ')} imports it` })),
+    ...arrived.map((path) => ({ path, why: 'is imported now: take it out of AWAITED (test/tidy/rules.ts)' })),
+  ]
 }
 
 export const coreTested: Rule = (files) => {

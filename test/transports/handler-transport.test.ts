@@ -201,7 +201,7 @@ describe('the handler transport', () => {
     assert.match(JSON.stringify(await running), /did not end within 2s/)
   })
 
-  test('in a lane, waits for a run that never settles one more time-out and no longer', async (t) => {
+  test('in a lane, waits for a run that never settles one more timeout and no longer', async (t) => {
     const { deliver } = scene(t, () => new Promise(() => {}), { timeoutMs: 2_000, ordering: 'endpoint' })
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const running = deliver()

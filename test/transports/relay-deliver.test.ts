@@ -97,7 +97,7 @@ describe('a delivery to a hub', () => {
     assert.deepEqual([behind?.tookMs, behind?.report], [86_400_000, kept])
   })
 
-  test('that is never answered is over a while after its time-out, and its late answer changes nothing', async (t) => {
+  test('that is never answered is over a while after its timeout, and its late answer changes nothing', async (t) => {
     const { hub, transport } = await connected(t, {}, { ackGraceMs: 10 })
     const endpoint = aRelayEndpoint({ timeoutMs: 20 })
     const report = await transport.deliver(aParcel(endpoint, { deliveryId: 'dlv_1' }), never)

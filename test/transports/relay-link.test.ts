@@ -37,10 +37,12 @@ describe('a hello', () => {
       outstanding: 0,
     })
     assert.ok(roundTripMs !== null && roundTripMs > 0 && roundTripMs < now, 'measured from the start')
-    assert.deepEqual(changes, [{ relay, connected: true, ending: null, why: null }])
+    const session = 'session-1'
+    assert.deepEqual(changes, [{ relay, session, connected: true, ending: null, why: null }])
     hub.ws.close(1001)
     await hub.closed
-    assert.deepEqual(changes.at(-1), { relay, connected: false, ending: 'left', why: 'the hub closed it (1001)' })
+    const why = 'the hub closed it (1001)'
+    assert.deepEqual(changes.at(-1), { relay, session, connected: false, ending: 'left', why })
     assert.equal(transport.linkOf(relay.id), null)
     assert.deepEqual(told, [endpoint.id, endpoint.id])
   })

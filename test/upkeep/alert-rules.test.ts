@@ -215,6 +215,18 @@ function cases(): readonly Case[] {
       at: '70m',
     },
     {
+      alert: 'PosthornLaneWithoutHead',
+      when: 'a lane has deliveries and none that is due',
+      given: { posthorn_lanes_without_head: '0x4 2x30 0x40' },
+      at: '15m',
+    },
+    {
+      alert: 'PosthornMembersApart',
+      when: 'what processes agree by does not answer',
+      given: { posthorn_members_agree: '1x4 0x20 1x40' },
+      at: '15m',
+    },
+    {
       alert: 'PosthornBacklogOld',
       when: 'a delivery has waited for long',
       given: { [`posthorn_backlog_oldest_seconds{${own}}`]: '0x4 30000x40 0x70' },

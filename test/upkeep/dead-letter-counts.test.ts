@@ -25,7 +25,15 @@ test('upkeep forgets counts of dead letters that are older than two days, and ke
   const log = openLog({ level: 'silent', format: 'json' })
   const notices = new Notices((error) => assert.fail(String(error)))
   const settings = { ...keptForAWeek, afterMs: 0 }
-  const upkeep = new Upkeep({ store, endpoints: () => [], clock, log, notices, settings, goOnAt: () => {} })
+  const upkeep = new Upkeep({
+    store,
+    endpoints: () => [],
+    clock,
+    log,
+    notices,
+    settings,
+    dispatcher: { leads: true, goOnAt: () => {} },
+  })
   now += 1
   const report = await upkeep.run()
   assert.equal(report.skipped, null)

@@ -4,6 +4,7 @@ import type { Notice } from '../../src/core/notice.ts'
 import type { Notification } from '../../src/core/notification.ts'
 import type { Logger } from '../../src/log.ts'
 import { Notices } from '../../src/notices.ts'
+import { MemoryState } from '../../src/shared-state/memory-state.ts'
 import { Notifications } from '../../src/upkeep/notifications.ts'
 
 type Scene = Readonly<{
@@ -17,9 +18,14 @@ type Scene = Readonly<{
 
 function scene(
   t: TestContext,
-  given: { typesOf?: (id: string) => readonly string[]; disabled?: string[] } = {},
+  given: {
+    typesOf?: (id: string) => readonly string[]
+    disabled?: string[]
+    leads?: boolean
+    mayTell?: (subject: string, forMs: number) => Promise<boolean>
+  } = {},
 ): Scene {
-  t.mock.timers.enable({ apis: ['setTimeout'] })
+  if (given.mayTell === undefined) t.mock.timers.enable({ apis: ['setTimeout'] })
   const notices = new Notices((error) => assert.fail(String(error)))
   const sent: Notification[] = []
   const heard: Notification[] = []
@@ -32,6 +38,8 @@ function scene(
     typesOf: given.typesOf ?? (() => ['order.*']),
     disabled: given.disabled ?? [],
     send: async (notification) => void sent.push(notification),
+    mayTell: given.mayTell ?? null,
+    dispatcher: { leads: given.leads ?? true },
     tenant: 'default',
   })
   notifications.subscribe((notification) => heard.push(notification))
@@ -141,6 +149,40 @@ test('what concerns an endpoint that takes notifications is logged and told to c
   assert.deepEqual([sent.length, heard.length], [0, 2])
 })
 
+test('dead letters at three processes are one message a minute, and none of them is left out', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let nowMs = 0
+  const state = new MemoryState(() => nowMs)
+  const mayTell = async (key: string, ttlMs: number): Promise<boolean> => {
+    const [answer] = await state.swap([{ key, from: null, to: 'told', ttlMs }])
+    return answer!.swapped
+  }
+  const processes = [0, 1, 2].map(() => scene(t, { mayTell }))
+  const messages = () => processes.flatMap(({ sent }) => sent) as { count: number }[]
+  const settle = () => new Promise((resolve) => setImmediate(resolve))
+  for (let n = 0; n < 30; n++) processes[n % 3]!.notices.publish(dead(n))
+  await settle()
+  const counts: number[] = [messages().length]
+  for (let minute = 1; minute <= 4; minute++) {
+    nowMs += 60_000
+    t.mock.timers.tick(60_000)
+    await settle()
+    counts.push(messages().length)
+  }
+  assert.deepEqual(counts, [1, 2, 3, 3, 3])
+  assert.equal(
+    messages().reduce((sum, { count }) => sum + count, 0),
+    30,
+  )
+})
+
+test('what cannot be asked for is told', async (t) => {
+  const { notices, sent } = scene(t, { mayTell: () => Promise.reject(new Error('away')) })
+  notices.publish(dead(1))
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.equal(sent.length, 1)
+})
+
 test('one that cannot be sent and a callback that throws are logged, and stop nothing', async (t) => {
   const { notifications, notices, logged } = scene(t)
   const failing = new Notifications({
@@ -152,6 +194,8 @@ test('one that cannot be sent and a callback that throws are logged, and stop no
     typesOf: () => null,
     disabled: [],
     send: () => Promise.reject(new Error('full')),
+    mayTell: null,
+    dispatcher: { leads: true },
     tenant: 'default',
   })
   notifications.subscribe(() => {

@@ -32,6 +32,7 @@ type Scene = Readonly<{
   time: { now: number }
   told: Notification[]
   links: Map<string, RelayLink>
+  leads: { value: boolean }
   endpoints: Endpoint[]
   turn: (relay: Relay, connected: boolean) => void
   /** Time passes, and the watch looks. */
@@ -49,10 +50,16 @@ async function scene(t: TestContext, relays: readonly Relay[] = [], endpoints: E
   const time = { now: t0 }
   const told: Notification[] = []
   const links = new Map<string, RelayLink>()
+  const leads = { value: true }
   const open = () =>
     new RelayWatch({
       ...{ store, notices, awayMs, endpoints: () => endpoints },
       stats: new Stats(store, () => time.now),
+      dispatcher: {
+        get leads() {
+          return leads.value
+        },
+      },
       linkOf: (relayId) => links.get(relayId) ?? null,
       clock: { steady: () => time.now },
       log: openLog({ level: 'silent', format: 'json' }),
@@ -76,7 +83,7 @@ async function scene(t: TestContext, relays: readonly Relay[] = [], endpoints: E
     watch = open()
     return watch
   }
-  return { ...{ store, watch, time, told, links, endpoints, turn, pass }, again }
+  return { ...{ store, watch, time, told, links, leads, endpoints, turn, pass }, again }
 }
 
 async function waits(store: Store, endpoint: Endpoint): Promise<void> {
@@ -91,6 +98,11 @@ const told = (relay: Relay, type: string, ms: number) => ({
 
 const up = { ending: null, why: null }
 const down = { ending: 'lost', why: 'the connection was lost' } as const
+
+const link: RelayLink = {
+  ...{ connectedAt: t0, software: 'posthorn/1', protocol: 1, routes: [] },
+  ...{ roundTripMs: null, lastAckAt: null, outstanding: 0 },
+}
 
 test('a hub that is away for longer than the limit is told of once, and once when it is back', async (t) => {
   const relay = aRelay({ tenant: 'acme' })
@@ -194,13 +206,44 @@ test('a hub whose older link ends after the newer one has begun is not away', as
   const s = await scene(t, [relay])
   s.turn(relay, true)
   s.turn(relay, true)
-  s.links.set(relay.id, {
-    ...{ connectedAt: t0, software: 'posthorn/1', protocol: 1, routes: [] },
-    ...{ roundTripMs: null, lastAckAt: null, outstanding: 0 },
-  })
+  s.links.set(relay.id, link)
   s.turn(relay, false)
   await s.pass(2 * awayMs)
   assert.deepEqual(s.told, [])
+})
+
+test('a hub that has moved to another process is not away, and is when it goes from there', async (t) => {
+  const relay = aRelay()
+  const s = await scene(t, [relay])
+  s.turn(relay, true)
+  s.turn(relay, false)
+  s.time.now += awayMs - 1
+  s.links.set(relay.id, link)
+  s.watch.moved(relay.id)
+  await s.pass(2 * awayMs)
+  assert.deepEqual(s.told, [])
+  s.links.clear()
+  s.watch.moved(relay.id)
+  await s.pass(awayMs)
+  assert.deepEqual(s.told, [told(relay, 'posthorn.relay.away', awayMs)])
+  s.links.set(relay.id, link)
+  s.watch.moved(relay.id)
+  assert.deepEqual(s.told.slice(1), [told(relay, 'posthorn.relay.back', awayMs)])
+})
+
+test('of several processes the leader tells; who leads after it does not tell the same again', async (t) => {
+  const relay = aRelay()
+  const s = await scene(t, [relay])
+  s.leads.value = false
+  s.turn(relay, true)
+  s.turn(relay, false)
+  await s.pass(awayMs)
+  assert.deepEqual([s.told, s.watch.awayCount], [[], 1])
+  s.leads.value = true
+  await s.pass(awayMs)
+  assert.deepEqual(s.told, [])
+  s.turn(relay, true)
+  assert.deepEqual(s.told, [told(relay, 'posthorn.relay.back', 2 * awayMs)])
 })
 
 test('a hub that comes back while it is looked for is not told of', async (t) => {

@@ -46,7 +46,7 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}, now?: 
     notices,
     settings: { ...keptForAWeek, ...given },
     ...(now && { now }),
-    goOnAt: (endpointIds) => lookedAt.push(...endpointIds),
+    dispatcher: { leads: true, goOnAt: (endpointIds) => lookedAt.push(...endpointIds) },
   })
   t.after(async () => {
     await upkeep.stop()

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { type DeliveryFilter, deadStatuses, groupings } from '../../core/delivery.ts'
+import { deadStatuses, groupings } from '../../core/delivery.ts'
+import { deadOnly } from '../../core/selection.ts'
 import { discardMatching } from '../../dispatch/discard.ts'
 import { deliveryAnswer, pageOf } from '../answers.ts'
 import { all, dryRun, filterOrAll, previewOf, requireScope } from '../bulk.ts'
@@ -38,7 +39,7 @@ function listRoute(api: Api, parts: ServerParts): void {
     query: listQuery,
     responses: { 200: z.union([pageOf(deliveryAnswer), groupsAnswer]) },
     handler: async ({ scope, query: { group, limit, cursor, ...asked } }) => {
-      const filter = { statuses: deadStatuses, ...filterOf(asked, scope) }
+      const filter = deadOnly(filterOf(asked, scope))
       if (group === undefined) {
         const page = await store.listDeliveries({ ...filter, limit, ...(cursor !== undefined && { cursor }) })
         return { items: page.items.map(deliveryShown(parts)), next: page.next }
@@ -63,7 +64,7 @@ function discardRoute(api: Api, parts: ServerParts): void {
     responses: { 200: z.union([previewAnswer, discardedAnswer]) },
     handler: async ({ scope, caller, body: { filter = {}, all = false, dryRun } }) => {
       requireScope(filter, all, 'dead letter')
-      const dead: DeliveryFilter = { statuses: deadStatuses, ...filterOf(filter, scope) }
+      const dead = deadOnly(filterOf(filter, scope))
       if (dryRun) return previewOf(parts, dead)
       const audit = (discarded: number) =>
         log.warn({ by: caller.name, filter: filterShown(dead), all, discarded }, 'dead_letters.discarded')

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { mayAct } from '../../core/api-key.ts'
-import { type DeliveryFilter, deliveryStatuses } from '../../core/delivery.ts'
+import { deliveryStatuses } from '../../core/delivery.ts'
+import { cancellable } from '../../core/selection.ts'
 import { deliveryAnswer, deliveryWithAttempts, pageOf } from '../answers.ts'
 import { all, dryRun, filterOrAll, previewOf, requireScope } from '../bulk.ts'
 import { deliveryDetail, deliveryShown } from '../delivery-detail.ts'
@@ -141,7 +142,7 @@ function cancelManyRoute(api: Api, parts: ServerParts): void {
     handler: async ({ scope, caller, body }) => {
       const { filter = {}, all = false, dryRun, limit = Number.MAX_SAFE_INTEGER, cursor = null } = body
       requireScope(filter, all, 'delivery that waits')
-      const waiting: DeliveryFilter = { ...filterOf(filter, scope), statuses: ['pending'] }
+      const waiting = cancellable(filterOf(filter, scope))
       if (dryRun) return previewOf(parts, waiting)
       const audit = (cancelled: number) =>
         log.warn({ by: caller.name, filter: filterShown(waiting), all, cancelled }, 'deliveries.cancelled')

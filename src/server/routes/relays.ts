@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { isRelayEndpoint, type RelayEndpoint } from '../../core/endpoint.ts'
-import { fullRelayName, lacksRoute, type Relay, type RelayLink, relayKeyPattern } from '../../core/relay.ts'
+import { fullRelayName, lacksRoute, type PlacedLink, type Relay, relayKeyPattern } from '../../core/relay.ts'
 import type { StoreStats } from '../../store/upkeep-store.ts'
 import { idShown, instantShown, pageOf } from '../answers.ts'
 import { idPaging, pageById } from '../paging.ts'
@@ -22,6 +22,9 @@ const relayAnswer = z
   .strictObject({
     ...facts,
     connected: z.boolean(),
+    member: z.string().nullable().meta({
+      description: 'The process that the hub is connected to; what follows may be as old as 10 s when you ask another.',
+    }),
     since: instantShown.nullable().meta({ description: 'When the hub connected; null, like the rest: it is away.' }),
     version: z.string().nullable().meta({ description: 'The software of the hub.' }),
     protocol: z.int().nullable(),
@@ -52,7 +55,7 @@ export function relayRoutes(api: Api, parts: RelayParts): void {
   readRoutes(api, parts)
 }
 
-function changeRoutes(api: Api, { relays, gate, ids, now }: RelayParts): void {
+function changeRoutes(api: Api, { relays, ids, now }: RelayParts): void {
   api.route({
     method: 'POST',
     url: '/v1/relays',
@@ -84,7 +87,6 @@ function changeRoutes(api: Api, { relays, gate, ids, now }: RelayParts): void {
     responses: { 200: relayWithKey },
     handler: async ({ scope, params: { id }, reply }) => {
       const { relay, text } = await relays.rotateKey(known(relays, scope, id))
-      gate.revoke(relay.id)
       reply.header('cache-control', 'no-store')
       return { ...factsShown(relay), key: text }
     },
@@ -98,15 +100,13 @@ function changeRoutes(api: Api, { relays, gate, ids, now }: RelayParts): void {
     summary: 'Revoke it: its hub is cut off at once; its endpoints stay, and their deliveries wait',
     responses: { 204: null },
     handler: async ({ scope, params: { id } }) => {
-      const relay = known(relays, scope, id)
-      await relays.remove(relay)
-      gate.revoke(relay.id)
+      await relays.remove(known(relays, scope, id))
     },
   })
 }
 
 function readRoutes(api: Api, parts: RelayParts): void {
-  const { relays, stats } = parts
+  const { relays, stats, gate } = parts
   api.route({
     method: 'GET',
     url: '/v1/relays',
@@ -120,6 +120,7 @@ function readRoutes(api: Api, parts: RelayParts): void {
       const { tenant } = scope.filter(query.tenant)
       const matching = relays.list().filter((relay) => tenant === undefined || relay.tenant === tenant)
       const page = pageById(matching, query)
+      await gate.look()
       return { items: shown(parts, page.items, await stats.readFresh()), next: page.next }
     },
   })
@@ -132,7 +133,11 @@ function readRoutes(api: Api, parts: RelayParts): void {
     summary: 'A relay: whether its hub is connected, and what waits for it',
     role: 'read',
     responses: { 200: relayAnswer },
-    handler: async ({ scope, params: { id } }) => shown(parts, [known(relays, scope, id)], await stats.readFresh())[0],
+    handler: async ({ scope, params: { id } }) => {
+      const relay = known(relays, scope, id)
+      await gate.look()
+      return shown(parts, [relay], await stats.readFresh())[0]
+    },
   })
 }
 
@@ -165,12 +170,13 @@ function shown({ gate, catalogue }: RelayParts, relays: readonly Relay[], { back
   })
 }
 
-function linkShown(link: RelayLink | null, endpoints: readonly RelayEndpoint[]) {
+function linkShown(link: PlacedLink | null, endpoints: readonly RelayEndpoint[]) {
   const missing = endpoints.flatMap(({ status, route }) =>
     status === 'active' && lacksRoute(link, route) ? [route] : [],
   )
   return {
     connected: link !== null,
+    member: link?.member ?? null,
     since: instant(link?.connectedAt ?? null),
     version: link?.software ?? null,
     protocol: link?.protocol ?? null,

@@ -30,7 +30,7 @@ const paused = z.strictObject({ paused: z.boolean() })
 /** About the whole server, so for those alone who may see all of it. */
 const wide = { tag: 'system', role: 'admin', tenants: 'all' } as const
 
-export function upkeepRoutes(api: Api, { upkeep, dispatcher }: ServerParts): void {
+export function upkeepRoutes(api: Api, { upkeep, pauseOfAll }: ServerParts): void {
   api.route({
     ...wide,
     method: 'GET',
@@ -61,9 +61,9 @@ export function upkeepRoutes(api: Api, { upkeep, dispatcher }: ServerParts): voi
     name: 'pauseDispatch',
     summary: 'Keep events and deliver none, until resumed',
     responses: { 200: paused },
-    handler: () => {
-      dispatcher.paused = true
-      return { paused: dispatcher.paused }
+    handler: async () => {
+      await pauseOfAll.set(true)
+      return { paused: pauseOfAll.paused }
     },
   })
 
@@ -74,9 +74,9 @@ export function upkeepRoutes(api: Api, { upkeep, dispatcher }: ServerParts): voi
     name: 'resumeDispatch',
     summary: 'Deliver again',
     responses: { 200: paused },
-    handler: () => {
-      dispatcher.paused = false
-      return { paused: dispatcher.paused }
+    handler: async () => {
+      await pauseOfAll.set(false)
+      return { paused: pauseOfAll.paused }
     },
   })
 }

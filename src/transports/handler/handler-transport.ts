@@ -75,7 +75,7 @@ export class HandlerTransport implements Transport {
   }
 }
 
-/** Waits for the run to settle, at most one more time-out; then order is best effort. */
+/** Waits for the run to settle, at most one more timeout; then order is best effort. */
 async function settledOrTime(settled: Promise<void>, waitMs: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, waitMs)

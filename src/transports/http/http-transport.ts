@@ -43,7 +43,7 @@ const deadSocketCodes: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRE
 
 const interrupted: Report = { kind: 'interrupted', message: 'the try was interrupted' }
 const afterClose: Report = { kind: 'interrupted', message: 'the transport is closed' }
-const late: Report = { kind: 'unreachable', code: 'DEADLINE', message: 'no answer came within the time-out' }
+const late: Report = { kind: 'unreachable', code: 'DEADLINE', message: 'no answer came within the timeout' }
 
 /** Delivers over HTTP/1.1: signed, without redirects or proxies, and only to addresses that the guard lets through. */
 export function openHttpTransport(settings: HttpTransportSettings): HttpTransport {

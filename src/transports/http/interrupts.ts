@@ -1,6 +1,7 @@
 /**
- * Who is to be told when a signal aborts. Thousands of tries may share one signal, and an EventTarget takes ever longer
- * to remove a listener the more it has; so each signal gets one listener and a set.
+ * Calls back for each item when its signal aborts. In the server every attempt has a signal of its own, but all deliveries
+ * of a hub share one (`hub/deliveries.ts`). An EventTarget with many listeners is slow to add and remove one, so each
+ * signal gets one listener and a set.
  */
 export type Interrupts<T> = Readonly<{
   add(signal: AbortSignal, item: T): void

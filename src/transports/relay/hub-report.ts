@@ -5,7 +5,7 @@ import type { Ack } from './protocol.ts'
 const bodyLengthMax = 4 * 1_024
 const headersMax = 64
 const headerLengthMax = 1_024
-/** Longer than any time-out. */
+/** Longer than any timeout. */
 const tookMsMax = 24 * 3_600_000
 
 /** What a hub reports is kept and shown like our own: whatever it is, it has our own limits. */

@@ -34,13 +34,13 @@ export type LinkParts = Readonly<{
 /** Who keeps the links, and hears of each what concerns the others. */
 export interface LinkOwner {
   /** The hub has said who it is: from now on it can have deliveries. */
-  noteUp(link: Link): void
+  linkUp(link: Link): void
   /** Whether it takes deliveries may have changed. */
-  noteServing(link: Link): void
+  servingChanged(link: Link): void
   /** It is over; nothing comes from it any more. */
-  noteDown(link: Link, ending: LinkEnding, why: string): void
+  linkDown(link: Link, ending: LinkEnding, why: string): void
   /** There is more room for what is sent ahead. */
-  noteRoom(endpointId: string): void
+  roomChanged(endpointId: string): void
 }
 
 /** Why the edge ends a link: told to the hub in words, then closed with the code. */
@@ -104,8 +104,9 @@ export class Link {
     return this.#work
   }
 
-  get session(): string | null {
-    return this.#hello?.session ?? null
+  /** Empty before its hello. */
+  get session(): string {
+    return this.#hello?.session ?? ''
   }
 
   /** The connection itself is gone. */
@@ -229,7 +230,7 @@ export class Link {
         break
       case 'drain':
         this.#work?.stop()
-        this.#parts.owner.noteServing(this)
+        this.#parts.owner.servingChanged(this)
         break
       case 'error':
         this.#parts.log.complaint(this.relay, 'relay.error', { code: message.code, error: message.message })
@@ -261,9 +262,9 @@ export class Link {
       wire: { ws: this.#ws, socket: this.#socket, send: (message) => this.#send(message) },
       compression: this.#parts.compression,
       waits: timings,
-      onRoom: (endpointId) => this.#parts.owner.noteRoom(endpointId),
+      onRoom: (endpointId) => this.#parts.owner.roomChanged(endpointId),
     })
-    this.#parts.owner.noteUp(this)
+    this.#parts.owner.linkUp(this)
   }
 
   #takeAck(ack: Ack): void {
@@ -291,7 +292,7 @@ export class Link {
       this.#parts.log.change(this.relay, 'relay.disconnected', { why, outstanding, strange: this.#strange })
     }
     this.#work = null
-    this.#parts.owner.noteDown(this, ending, why)
+    this.#parts.owner.linkDown(this, ending, why)
     work?.lose(why)
   }
 }

@@ -4,7 +4,7 @@ import type { Endpoint, RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
 import { fullRelayName, type LinkEnding, type Relay, type RelayLink } from '../../core/relay.ts'
 import type { Logger } from '../../log.ts'
-import type { RelayGate } from '../relay-gate.ts'
+import type { OwnLinks, Upgrade } from '../relay-gate.ts'
 import type { AheadTransport, Answer, Parcel } from '../transport.ts'
 import { Compression } from './compression.ts'
 import type { HubWork } from './hub-work.ts'
@@ -18,6 +18,8 @@ import { type Timings, timings } from './timings.ts'
 export type LinkChange = Readonly<{
   relay: Relay
   connected: boolean
+  /** Of the hub: the same when it comes back. */
+  session: string
   ending: LinkEnding | null
   why: string | null
 }>
@@ -39,7 +41,7 @@ const nobody = interrupted('the hub is not connected, or does not have this rout
 const noRoom = { count: 0, bytes: 0 }
 
 /** Delivers to hubs that have connected to us. While the hub of an endpoint is not there, the endpoint is held. */
-export class RelayTransport implements AheadTransport, RelayGate {
+export class RelayTransport implements AheadTransport, OwnLinks {
   readonly kind = 'relay'
   readonly #parts: RelayTransportParts
   readonly #timings: Timings
@@ -73,10 +75,10 @@ export class RelayTransport implements AheadTransport, RelayGate {
       compression: new Compression(),
       versionMin: parts.versionMin ?? 1,
       owner: {
-        noteUp: (link) => this.#noteUp(link),
-        noteServing: (link) => this.#tellServing(link.relay),
-        noteDown: (link, ending, why) => this.#noteDown(link, ending, why),
-        noteRoom: (endpointId) => {
+        linkUp: (link) => this.#linkUp(link),
+        servingChanged: (link) => this.#tellServing(link.relay),
+        linkDown: (link, ending, why) => this.#linkDown(link, ending, why),
+        roomChanged: (endpointId) => {
           for (const listener of this.#roomListeners) listener(endpointId)
         },
       },
@@ -86,7 +88,7 @@ export class RelayTransport implements AheadTransport, RelayGate {
 
   // ── Where hubs come in ──────────────────────────────────────────────────────────────────────────────────────────
 
-  admit(relay: Relay, { request, socket, head }: Parameters<RelayGate['admit']>[1]): void {
+  admit(relay: Relay, { request, socket, head }: Upgrade): void {
     if (this.#isDraining) {
       socket.destroy()
       return
@@ -105,33 +107,39 @@ export class RelayTransport implements AheadTransport, RelayGate {
     return this.#up.get(relayId)?.facts ?? null
   }
 
+  evict(relayId: string, session: string): void {
+    const link = this.#up.get(relayId)
+    // The same hub that comes back need not be told that it was replaced, which would make it stay away.
+    if (link?.session === session) link.terminate()
+    else link?.end(endings.replaced)
+  }
+
+  /** The relay is gone for good, or has another key: its link ends at once. */
   revoke(relayId: string): void {
     this.#early.get(relayId)?.end(endings.revoked)
     this.#up.get(relayId)?.end(endings.revoked)
   }
 
-  #noteUp(link: Link): void {
+  #linkUp(link: Link): void {
     const { relay } = link
     this.#early.delete(relay.id)
-    const older = this.#up.get(relay.id)
-    // The same hub that comes back need not be told that it was replaced, which would make it stay away.
-    if (older !== undefined && older.session === link.session) older.terminate()
-    else older?.end(endings.replaced)
+    const { session } = link
+    this.evict(relay.id, session)
     this.#up.set(relay.id, link)
     this.#byName.set(fullRelayName(relay.tenant, relay.name), link)
     const { software, protocol } = link.facts ?? {}
     this.#linkParts.log.change(relay, 'relay.connected', { software, protocol })
-    this.#parts.onLink({ relay, connected: true, ending: null, why: null })
+    this.#parts.onLink({ relay, session, connected: true, ending: null, why: null })
     this.#tellServing(relay)
   }
 
-  #noteDown(link: Link, ending: LinkEnding, why: string): void {
+  #linkDown(link: Link, ending: LinkEnding, why: string): void {
     const { relay } = link
     if (this.#early.get(relay.id) === link) this.#early.delete(relay.id)
     if (this.#up.get(relay.id) !== link) return
     this.#up.delete(relay.id)
     this.#byName.delete(fullRelayName(relay.tenant, relay.name))
-    this.#parts.onLink({ relay, connected: false, ending, why })
+    this.#parts.onLink({ relay, session: link.session, connected: false, ending, why })
     this.#tellServing(relay)
   }
 

@@ -1,6 +1,5 @@
 import type { RelayEndpoint } from '../../core/endpoint.ts'
 import type { Report } from '../../core/outcome.ts'
-import { openInterrupts } from '../http/interrupts.ts'
 import type { Parcel } from '../transport.ts'
 
 export type RelayParcel = Parcel & Readonly<{ endpoint: RelayEndpoint }>
@@ -8,8 +7,6 @@ export type RelayParcel = Parcel & Readonly<{ endpoint: RelayEndpoint }>
 export function interrupted(message: string): Report {
   return { kind: 'interrupted', message }
 }
-
-const interrupts = openInterrupts<RelayTry>((each) => each.end(interrupted('the try was interrupted')))
 
 /**
  * One call of `deliver`, from the wait for credit to the report. It ends once: whatever comes after that is nobody's.
@@ -19,6 +16,7 @@ export class RelayTry {
   readonly report: Promise<Report>
   readonly #resolve: (report: Report) => void
   readonly #signal: AbortSignal
+  readonly #onAbort = (): void => this.end(interrupted('the try was interrupted'))
   readonly #onEnd: (ended: RelayTry) => void
   #timer: NodeJS.Timeout | null = null
   #isOver = false
@@ -30,7 +28,7 @@ export class RelayTry {
     this.#resolve = resolve
     this.#signal = signal
     this.#onEnd = onEnd
-    interrupts.add(signal, this)
+    signal.addEventListener('abort', this.#onAbort, { once: true })
   }
 
   get isOver(): boolean {
@@ -47,7 +45,7 @@ export class RelayTry {
     if (this.#isOver) return
     this.#isOver = true
     if (this.#timer !== null) clearTimeout(this.#timer)
-    interrupts.remove(this.#signal, this)
+    this.#signal.removeEventListener('abort', this.#onAbort)
     this.#resolve(report)
     this.#onEnd(this)
   }

@@ -7,7 +7,7 @@ export type Timings = Readonly<{
   silenceMsMax: number
   /** How often all links are looked at, by one timer. */
   sweepEveryMs: number
-  /** The hub has the endpoint's time-out for itself; this much later its answer is not waited for any more. */
+  /** The hub has the endpoint's timeout for itself; this much later its answer is not waited for any more. */
   ackGraceMs: number
   /** What a hub gives back untried at its turn stays here for this long: a hub that takes nothing must not keep us busy. */
   givenBackMs: number
