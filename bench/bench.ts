@@ -5,7 +5,7 @@ import type { FigureResult } from './report.ts'
 import { Rig, type Target } from './rig.ts'
 import type { Arrivals, SinkCommands } from './sink.ts'
 import { type Latency, latencyOf } from './statistics.ts'
-import { cpuSeconds, settled } from './usage.ts'
+import { allSettled, cpuSeconds, treeCpuSeconds } from './usage.ts'
 
 /** What every figure works with; made anew for each, so that none leaves anything to the next. */
 export type Bench = Readonly<{
@@ -14,6 +14,8 @@ export type Bench = Readonly<{
   load: Remote<LoadCommands>
   /** Fewer and smaller runs: shows that all works, says little about speed. */
   quick: boolean
+  /** Also what takes very long. */
+  full: boolean
   numbers: EventNumbers
   /** Every trial of the run, to show that neither sink nor generator was the limit. */
   trials: Trial[]
@@ -28,11 +30,11 @@ export type Figure = Readonly<{
   versus?: Versus
 }>
 
-export type BenchOptions = Readonly<{ folder: string; quick: boolean }>
+export type BenchOptions = Readonly<{ folder: string; quick: boolean; full: boolean }>
 
 /** A bench of its own for the work, taken down afterwards whatever happened. */
 export async function withBench<T>(
-  { folder, quick }: BenchOptions,
+  { folder, quick, full }: BenchOptions,
   name: string,
   work: (bench: Bench) => Promise<T>,
   trials: Trial[] = [],
@@ -42,7 +44,7 @@ export async function withBench<T>(
     const sink = await rig.sink()
     const load = await rig.load()
     const say = (line: string) => console.error(`${name}:${line}`)
-    return await work({ rig, sink, load, quick, numbers: new EventNumbers(), trials, say })
+    return await work({ rig, sink, load, quick, full, numbers: new EventNumbers(), trials, say })
   } catch (error) {
     console.log(rig.lastWords())
     throw error
@@ -74,7 +76,7 @@ export type Trial = Readonly<{
   events: number
   connections: number
   wallS: number
-  /** CPU of the server process, all threads, until it came to rest after the run. */
+  /** CPU of the server's processes, all threads, and of its Postgres, until they came to rest after the run. */
   cpuS: number
   perWallS: number
   perCpuS: number
@@ -82,6 +84,8 @@ export type Trial = Readonly<{
   /** Milliseconds from the moment the generator sent the event. */
   ackMs: Latency
   arrivalMs: Latency | null
+  /** From its acknowledgement, which an arrival may precede. */
+  afterAckMs: Latency | null
   duplicates: number
   /** How much of one core each process used during the run. */
   serverBusy: number
@@ -104,16 +108,17 @@ export async function trial(bench: Bench, target: Target, options: TrialOptions)
   const { sink } = bench
   const first = bench.numbers.take(events)
   await sink.remote.call('expect', { first, count: events })
-  await settled(target.pid, restMsMax)
+  const used = () => cpuOf(target)
+  await allSettled(used, restMsMax)
   const sinkBefore = await sink.remote.call('report', null)
-  const cpuBeforeS = cpuSeconds(target.pid)
+  const cpuBeforeS = used()
   const load = await runLoad(bench, target, options, first)
   const wanted = delivered ? events : 0
   await sink.remote.call('arrived', { distinct: wanted, timeoutMs: drainMsMax }, drainMsMax + 5_000)
-  const busyCpuS = cpuSeconds(target.pid) - cpuBeforeS
+  const busyCpuS = used() - cpuBeforeS
   const arrivals = await sink.remote.call('arrivals', null)
-  await settled(target.pid, restMsMax)
-  const cpuS = cpuSeconds(target.pid) - cpuBeforeS
+  await allSettled(used, restMsMax)
+  const cpuS = used() - cpuBeforeS
   check(target, load, arrivals, options)
   const sinkCpuS = (arrivals.report.cpuUs - sinkBefore.cpuUs) / 1e6
   const result = summary(target, options, load, arrivals, { cpuS, busyCpuS, sinkCpuS })
@@ -121,10 +126,15 @@ export async function trial(bench: Bench, target: Target, options: TrialOptions)
   return result
 }
 
+function cpuOf({ pid, others = [], postgres }: Target): number {
+  const own = [pid, ...others.map((other) => other.pid)].reduce((sum, each) => sum + cpuSeconds(each), 0)
+  return postgres === undefined ? own : own + treeCpuSeconds(postgres)
+}
+
 function runLoad(bench: Bench, target: Target, options: TrialOptions, first: number): Promise<LoadReport> {
   const { events, connections, loop } = options
   const request: LoadRequest = {
-    url: target.url,
+    urls: [target.url, ...(target.others ?? []).map(({ url }) => url)],
     type: eventType,
     dress: target.dress ?? { kind: 'plain' },
     connections,
@@ -174,6 +184,7 @@ function summary(
     cpuUsPerEvent: (cpuS / events) * 1e6,
     ackMs: latencyOf(since(load.sentAtUs, load.ackedAtUs)),
     arrivalMs: delivered ? latencyOf(since(load.sentAtUs, arrivedAtUs)) : null,
+    afterAckMs: delivered ? latencyOf(since(load.ackedAtUs, arrivedAtUs)) : null,
     duplicates: report.duplicates,
     serverBusy: busyCpuS / wallS,
     sinkBusy: sinkCpuS / wallS,

@@ -1,6 +1,6 @@
 // The jobs figure, the other side: BullMQ in this process, on the Redis that the bench has started.
 import { serve } from './ipc.ts'
-import { type JobsCommands, publish, Tally } from './jobs.ts'
+import { type JobsCommands, jobData, publish, Tally } from './jobs.ts'
 import { importPeer } from './peers.ts'
 
 /** As much of BullMQ as the figure needs: it is brought at run time, and its types are not. */
@@ -20,17 +20,15 @@ let worker: Worker | null = null
 const tally = new Tally()
 
 const commands: JobsCommands = {
-  open: async ({ handlers, redisPort }) => {
+  open: async ({ handlers, database }) => {
     const bullmq = (await importPeer('bullmq')) as BullMq
-    const connection = { host: '127.0.0.1', port: redisPort }
+    const { hostname, port } = new URL(database)
+    const connection = { host: hostname, port: Number(port) }
     queue = new bullmq.Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true, attempts: 5 } })
     worker = new bullmq.Worker('bench', async ({ data }) => tally.done(data.n), { connection, concurrency: handlers })
     await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()])
   },
-  run: ({ jobs, publishers }) => {
-    const send = (n: number) => queue?.add('job', { n, text: 'x'.repeat(170) })
-    return tally.measure(jobs, () => publish(jobs, publishers, send))
-  },
+  run: (load) => tally.measure(load.jobs, () => publish(load, ([n = 0]) => queue?.add('job', jobData(n)))),
   close: async () => {
     await worker?.close()
     await queue?.close()

@@ -1,17 +1,49 @@
-/** What both sides of the jobs figure do: publish one by one from many publishers, and count what was handled. */
+/** What all sides of the job figures do: publish from many publishers, and count what was handled. */
 export type JobsCommands = Readonly<{
-  open: (settings: { folder: string; handlers: number; redisPort: number }) => unknown
-  run: (load: { jobs: number; publishers: number }) => Promise<JobsRun>
+  open: (settings: JobsSettings) => unknown
+  run: (load: JobsLoad) => Promise<JobsRun>
   close: (nothing: null) => unknown
+}>
+
+export type JobsSettings = Readonly<{
+  /** `sqlite:…`, `redis://…` or `postgres://…` */
+  database: string
+  handlers: number
+  /** Where the database needs one. */
+  encryptionKey?: string
+  ordering?: 'none' | 'key'
+}>
+
+export type JobsLoad = Readonly<{
+  jobs: number
+  publishers: number
+  /** How many jobs a publisher sends in one call. */
+  batch: number
+  /** How many ordering keys the jobs have; 0: they have none. */
+  keys?: number
 }>
 
 export type JobsRun = Readonly<{ wallS: number; handled: number; repeated: number }>
 
-/** Each publisher waits for its last job to be acknowledged before it sends the next. */
-export async function publish(jobs: number, publishers: number, send: (n: number) => unknown): Promise<void> {
+export type JobData = Readonly<{ n: number; text: string }>
+
+export function jobData(n: number): JobData {
+  return { n, text: 'x'.repeat(170) }
+}
+
+/** Each publisher waits for its last jobs to be acknowledged before it sends the next. */
+export async function publish(
+  { jobs, publishers, batch }: JobsLoad,
+  send: (numbers: readonly number[]) => unknown,
+): Promise<void> {
   let next = 0
+  const take = (): readonly number[] => {
+    const first = next
+    next = Math.min(jobs, next + batch)
+    return Array.from({ length: next - first }, (_, at) => first + at)
+  }
   const one = async (): Promise<void> => {
-    for (let n = next++; n < jobs; n = next++) await send(n)
+    for (let numbers = take(); numbers.length > 0; numbers = take()) await send(numbers)
   }
   await Promise.all(Array.from({ length: publishers }, one))
 }

@@ -8,7 +8,8 @@ import { type Dress, EventRequest, MessageReader, statusOf } from './http-bytes.
 import { serve } from './ipc.ts'
 
 export type LoadRequest = Readonly<{
-  url: string
+  /** The connections are spread over them. */
+  urls: readonly string[]
   type: string
   dress: Dress
   connections: number
@@ -97,7 +98,7 @@ class Run {
     // A failure may come while connections are still being opened; it is awaited below.
     this.#done.promise.catch(() => {})
     try {
-      for (let i = 0; i < connections; i++) this.#connections.push(await this.#open())
+      for (let i = 0; i < connections; i++) this.#connections.push(await this.#open(i))
       const cpuBefore = process.cpuUsage()
       const startedAtUs = nowUs()
       if (loop.kind === 'closed') this.#startClosed(startedAtUs, loop.durationMsMax)
@@ -113,8 +114,9 @@ class Run {
     }
   }
 
-  #open(): Promise<Connection> {
-    const url = new URL(this.#request.url)
+  #open(place: number): Promise<Connection> {
+    const { urls } = this.#request
+    const url = new URL(urls[place % urls.length] ?? '')
     const { promise, resolve, reject } = Promise.withResolvers<Connection>()
     const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true })
     const fail = (error: Error) => {

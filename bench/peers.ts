@@ -7,7 +7,11 @@ import { root } from './rig.ts'
 const folder = path.join(root, '.runtime', 'peers')
 
 /** What we are compared with, and where it begins: brought when it is first wanted, and no part of the project. */
-const peers = { bullmq: { packages: ['bullmq@^6.7.0', 'ioredis@^5'], entry: 'dist/cjs/index.js' } } as const
+const peers = {
+  bullmq: { packages: ['bullmq@^6.7.0', 'ioredis@^5'], entry: 'dist/cjs/index.js' },
+  'graphile-worker': { packages: ['graphile-worker@~0.18.0'], entry: 'dist/index.js' },
+  'pg-boss': { packages: ['pg-boss@12.33.7'], entry: 'dist/index.js' },
+} as const
 export type Peer = keyof typeof peers
 
 /** The peer's module. */

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { sleep, until } from './clock.ts'
+import { encryptionKeyText } from './postgres.ts'
 import { type Rig, root, type Target } from './rig.ts'
 
 const startMsMax = 60_000
@@ -16,6 +17,8 @@ export type PosthornOptions = Readonly<{
   title?: string
   /** The checkout whose server is started; this one, unless said otherwise. */
   checkout?: string
+  /** The Postgres database that it works on, and the main process of that server. Default: a SQLite file in the folder. */
+  postgres?: Readonly<{ url: string; pid: number }>
   env?: Readonly<Record<string, string>>
 }>
 
@@ -37,23 +40,28 @@ export function databaseFile(folder: string): string {
   return path.join(folder, 'bench.db')
 }
 
+type Described = Readonly<{ title: string; postgres: PosthornOptions['postgres'] }>
+
 /** The real server in a process of its own, as a user starts it. */
 export class Posthorn implements Target {
   readonly title: string
+  readonly postgres?: number
   readonly #rig: Rig
   readonly #child: ChildProcess
   readonly #base: string
 
-  private constructor(rig: Rig, child: ChildProcess, base: string, title: string) {
+  private constructor(rig: Rig, child: ChildProcess, base: string, { title, postgres }: Described) {
     this.#rig = rig
     this.#child = child
     this.#base = base
     this.title = title
+    if (postgres !== undefined) this.postgres = postgres.pid
   }
 
   static async start(rig: Rig, options: PosthornOptions): Promise<Posthorn> {
-    const { folder, title = 'posthorn', checkout = root, env = {} } = options
-    const database = `sqlite:${databaseFile(folder)}`
+    const { folder, title = 'posthorn', checkout = root, postgres, env = {} } = options
+    const database = postgres?.url ?? `sqlite:${databaseFile(folder)}`
+    const key = postgres === undefined ? {} : { POSTHORN_ENCRYPTION_KEY: encryptionKeyText }
     const args = [path.join(checkout, 'src/cli/main.ts'), 'start', '--port', '0', '--database', database]
     const child = rig.spawn(process.execPath, args, {
       cwd: folder,
@@ -61,6 +69,7 @@ export class Posthorn implements Target {
         ...foreignEnvironment(),
         POSTHORN_ALLOW_PRIVATE: '127.0.0.0/8',
         POSTHORN_LOG_LEVEL: 'warn',
+        ...key,
         ...env,
       },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -68,7 +77,7 @@ export class Posthorn implements Target {
     const lines: string[] = []
     rig.remember(title, lines)
     const base = await listeningUrl(child, lines)
-    const posthorn = new Posthorn(rig, child, base, title)
+    const posthorn = new Posthorn(rig, child, base, { title, postgres })
     await until('/readyz', startMsMax, () => posthorn.#isReady())
     return posthorn
   }
@@ -102,6 +111,12 @@ export class Posthorn implements Target {
 
   get port(): number {
     return Number(new URL(this.#base).port)
+  }
+
+  /** Those that share its database. */
+  async members(): Promise<readonly Readonly<{ id: string; pid: number }>[]> {
+    const response = await fetch(`${this.#base}/v1/members`, { signal: AbortSignal.timeout(callMsMax) })
+    return ((await response.json()) as { items: { id: string; pid: number }[] }).items
   }
 
   /** In one piece, and in this order. */

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { test } from 'node:test'
 import { urlIn } from './posthorn.ts'
 import { markOf, number } from './report.ts'
 import { latencyOf, median, spreadOf } from './statistics.ts'
-import { cpuSeconds, megabytesIn, memoryOf, ticksIn } from './usage.ts'
+import { cpuSeconds, megabytesIn, memoryOf, ticksIn, treeCpuSeconds } from './usage.ts'
 
 test('reads the CPU time of a process whose name holds spaces and brackets', () => {
   const stat = '4242 (a (bad) name) S 1 4242 4242 0 -1 4194304 100 0 0 0 250 17 0 0 20 0 11 0 123456 1000 200'
@@ -16,6 +18,23 @@ test('counts the CPU time that a process uses, and no other', () => {
   while (process.cpuUsage(ownBefore).user < 200_000);
   const { user, system } = process.cpuUsage(ownBefore)
   assert.ok(Math.abs(cpuSeconds(process.pid) - before - (user + system) / 1e6) < 0.05)
+})
+
+test('counts what child processes use, those that have ended included', async () => {
+  // Each says how many seconds it has used.
+  const busy = `let at = 0; while (process.cpuUsage().user < 300_000) at += Math.sin(at);
+    const { user, system } = process.cpuUsage(); console.log((user + system) / 1e6)`
+  const before = treeCpuSeconds(process.pid)
+  const ended = Number(spawnSync(process.execPath, ['-e', busy], { encoding: 'utf8' }).stdout)
+  const living = spawn(process.execPath, ['-e', `${busy}; setInterval(() => {}, 10_000)`])
+  const [said] = await once(living.stdout, 'data')
+  const whileItLives = treeCpuSeconds(process.pid) - before
+  living.kill()
+  await once(living, 'exit')
+  const atEnd = treeCpuSeconds(process.pid) - before
+  const used = ended + Number(said)
+  assert.ok(whileItLives > used - 0.05 && whileItLives < used + 0.5, `${whileItLives} s of ${used} s`)
+  assert.ok(atEnd >= whileItLives, `${atEnd} s`)
 })
 
 test('reads memory in megabytes', () => {

@@ -16,7 +16,18 @@ export const root = path.dirname(import.meta.dirname)
 const startMsMax = 20_000
 const stopMsMax = 15_000
 
-export type Target = Readonly<{ title: string; url: string; pid: number; dress?: Dress }>
+export type JobsProgram = 'jobs-posthorn' | 'jobs-bullmq' | 'jobs-graphile' | 'jobs-pg-boss'
+
+export type Target = Readonly<{
+  title: string
+  url: string
+  pid: number
+  dress?: Dress
+  /** More processes that take events in and share the work with the first. */
+  others?: readonly Readonly<{ url: string; pid: number }>[]
+  /** The main process of the Postgres that it works on: all of its processes are charged to it. */
+  postgres?: number
+}>
 
 /** Owns every process and folder of a run, and takes them away at its end, however it ends. */
 export class Rig {
@@ -24,9 +35,14 @@ export class Rig {
   readonly #children = new Set<ChildProcess>()
   readonly #onExit = () => this.#clearAtOnce()
   readonly #words = new Map<string, readonly string[]>()
+  readonly #owned: string[] = []
+  readonly #services: (() => Promise<void>)[] = []
+  /** Where databases lie: it decides which disk is measured. */
+  readonly parent: string
   #folders = 0
 
   constructor(parent: string) {
+    this.parent = parent
     this.#folder = mkdtempSync(path.join(parent, 'posthorn-bench-'))
     process.on('exit', this.#onExit)
   }
@@ -39,6 +55,16 @@ export class Rig {
   /** Starts a process that `close` will end. */
   spawn(command: string, args: readonly string[], options: SpawnOptions): ChildProcess {
     return this.#own(spawn(command, args, options))
+  }
+
+  /** A folder of somebody else's that goes at the end too. */
+  own(folder: string): void {
+    this.#owned.push(folder)
+  }
+
+  /** `discard` runs when all processes have ended. */
+  onClose(discard: () => Promise<void>): void {
+    this.#services.push(discard)
   }
 
   /** `lines` goes on growing while the process talks; they are shown when a figure fails. */
@@ -66,7 +92,7 @@ export class Rig {
     return { title: name, url, pid: remote.pid }
   }
 
-  jobs(program: 'jobs-posthorn' | 'jobs-bullmq'): Promise<Remote<JobsCommands>> {
+  jobs(program: JobsProgram): Promise<Remote<JobsCommands>> {
     return this.#fork<JobsCommands>(program)
   }
 
@@ -103,6 +129,7 @@ export class Rig {
 
   async close(): Promise<void> {
     await Promise.all([...this.#children].map((child) => this.stop(child)))
+    for (const discard of this.#services.splice(0)) await discard()
     this.#clearAtOnce()
     process.off('exit', this.#onExit)
   }
@@ -115,7 +142,9 @@ export class Rig {
 
   #clearAtOnce(): void {
     for (const child of this.#children) if (!isGone(child)) child.kill('SIGKILL')
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 3 })
+    for (const folder of [this.#folder, ...this.#owned]) {
+      rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
+    }
   }
 }
 

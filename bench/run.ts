@@ -1,4 +1,4 @@
-// `npm run bench [-- figure…] [--quick] [--json file] [--dir folder]`: measures, side by side and in one run, and says
+// `npm run bench [-- figure…] [--quick | --full] [--json file] [--dir folder]`: measures, side by side and in one run, and says
 // what the figures are worth on this machine. `--against ref` compares the working tree with a commit instead.
 import { statSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
@@ -15,6 +15,12 @@ import { isolation } from './figures/isolation.ts'
 import { jobs } from './figures/jobs.ts'
 import { memory } from './figures/memory.ts'
 import { noise } from './figures/noise.ts'
+import { postgresClaims } from './figures/postgres-claims.ts'
+import { postgresEndToEnd } from './figures/postgres-end-to-end.ts'
+import { postgresJobs } from './figures/postgres-jobs.ts'
+import { postgresLanes } from './figures/postgres-lanes.ts'
+import { postgresMembers } from './figures/postgres-members.ts'
+import { postgresSoak } from './figures/postgres-soak.ts'
 import { prune } from './figures/prune.ts'
 import { relay } from './figures/relay.ts'
 import { relayIdle } from './figures/relay-idle.ts'
@@ -28,6 +34,7 @@ import { median } from './statistics.ts'
 const figures: readonly Figure[] = [
   ...[noise, endToEnd, ingest, claimCost, isolation, memory, slowDisk, idleLatency],
   ...[jobs, inbound, replay, prune, relay, relayIdle],
+  ...[postgresJobs, postgresEndToEnd, postgresMembers, postgresClaims, postgresLanes, postgresSoak],
 ]
 
 /** Other words for figures. */
@@ -35,12 +42,13 @@ const aliases: Readonly<Record<string, string>> = { e2e: 'end-to-end' }
 const pairsDefault = 9
 const pairsMax = 1_000
 
-const usage = `npm run bench [-- figure…] [--quick] [--json file] [--dir folder]
+const usage = `npm run bench [-- figure…] [--quick | --full] [--json file] [--dir folder]
 npm run bench -- [figure…] --against ref [--pairs n] [--quick] [--json file] [--dir folder]
 
-${figures.map(({ name, title }, at) => `  ${at} ${name.padEnd(13)} ${title}`).join('\n')}
+${figures.map(({ name, title }, at) => `  ${at} ${name.padEnd(19)} ${title}`).join('\n')}
 
   --quick    fewer and smaller runs: shows that all works, says little about speed
+  --full     also what takes very long: 10 million rows on Postgres, a soak of 30 minutes
   --json     where to write everything that was measured
   --dir      where the databases lie (default ${os.tmpdir()}); it decides which disk is measured
   --against  compare the working tree with this commit, branch or tag: interleaved pairs of runs of both servers, the
@@ -82,6 +90,7 @@ function readArguments() {
       allowPositionals: true,
       options: {
         quick: { type: 'boolean', default: false },
+        full: { type: 'boolean', default: false },
         json: { type: 'string' },
         dir: { type: 'string', default: os.tmpdir() },
         against: { type: 'string' },
@@ -100,12 +109,13 @@ function readArguments() {
     })
     if (!statSync(values.dir, { throwIfNoEntry: false })?.isDirectory())
       throw new Error(`there is no folder ${values.dir}`)
-    const { quick, json, dir: folder, against } = values
+    const { quick, full, json, dir: folder, against } = values
+    if (quick && full) throw new Error('--quick and --full exclude each other')
     if (against === undefined && values.pairs !== undefined) throw new Error('--pairs needs --against')
     const wrong = chosen.find((figure) => against !== undefined && !isComparable(figure))
     if (wrong !== undefined) throw new Error(`--against cannot compare ${wrong.name}, only ${comparable()}`)
     const wanted = chosen.length > 0 ? chosen : figures
-    return { figures: wanted, quick, json, folder, against, pairs: pairsOf(values.pairs, quick) }
+    return { figures: wanted, quick, full, json, folder, against, pairs: pairsOf(values.pairs, quick) }
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : error}\n\n${usage}`)
     process.exit(2)

@@ -29,7 +29,7 @@ async function sendOrder(posthorn: Posthorn, order: Order): Promise<string> {
     posthorn,
     '/v1/events',
     { type: 'order.created', key: order.id, data: order },
-    // Sending the same order again, after a time-out say, makes no second event.
+    // Sending the same order again, after a timeout say, makes no second event.
     { 'idempotency-key': `order-${order.id}` },
   )
   return String(id)
