@@ -25,6 +25,8 @@ export type DeliveryFilterOptions = Readonly<{
   /** The class of the HTTP status of the last attempt. */
   statusClass?: StatusClass | readonly StatusClass[]
   endpoint?: string
+  /** The replay that requeued it last. */
+  replay?: string
   event?: string
   /** The key of its event. */
   key?: string
