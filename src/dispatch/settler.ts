@@ -19,18 +19,22 @@ function isDefect(error: unknown): boolean {
   return !(error instanceof PosthornError)
 }
 
+/** Outcomes that are written one batch after the other. */
+type Queue = { waiting: Waiting[]; isWriting: boolean }
+
 /**
- * Writes outcomes, in batches: what is settled while a batch is written goes into the next. An outcome that cannot be
- * written is kept and tried again until it can, and nobody starts a new try meanwhile.
+ * Writes outcomes, in batches: what is settled while a batch is written goes into the next. Outcomes of ordered lanes have
+ * batches of their own: they may wait for the lock of a lane, and the others must not wait with them. An outcome that cannot
+ * be written is kept and tried again until it can, and no new attempt starts meanwhile.
  */
 export class Settler {
   readonly #store: Store
   readonly #log: Logger
   readonly #listener: SettlerListener
-  #waiting: Waiting[] = []
-  #writing = false
+  readonly #ordered: Queue = { waiting: [], isWriting: false }
+  readonly #unordered: Queue = { waiting: [], isWriting: false }
   #writable = true
-  #abandoned = false
+  #isAbandoned = false
 
   constructor(store: Store, log: Logger, listener: SettlerListener) {
     this.#store = store
@@ -44,28 +48,29 @@ export class Settler {
   }
 
   get idle(): boolean {
-    return !this.#writing && this.#waiting.length === 0
+    return isIdle(this.#ordered) && isIdle(this.#unordered)
   }
 
   /** Resolves once these are on disk, which are written together and in this order. */
   settle(changes: readonly Change[]): Promise<readonly ChangeResult[]> {
+    const queue = changes.some(({ to }) => to.lane !== null) ? this.#ordered : this.#unordered
     return new Promise((done) => {
-      this.#waiting.push({ changes, done })
-      if (this.#writing) return
-      this.#writing = true
-      setImmediate(() => void this.#write())
+      queue.waiting.push({ changes, done })
+      if (queue.isWriting) return
+      queue.isWriting = true
+      setImmediate(() => void this.#write(queue))
     })
   }
 
   /** The store is about to close: what cannot be written now is left to its next owner, who tries it again. */
   abandon(): void {
-    this.#abandoned = true
+    this.#isAbandoned = true
   }
 
-  async #write(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting
-      this.#waiting = []
+  async #write(queue: Queue): Promise<void> {
+    while (queue.waiting.length > 0) {
+      const batch = queue.waiting
+      queue.waiting = []
       const results = await this.#commitUntilKept(batch.flatMap((waiting) => waiting.changes))
       if (results === null) break
       let at = 0
@@ -73,9 +78,11 @@ export class Settler {
         done(results.slice(at, at + changes.length))
         at += changes.length
       }
-      if (!this.#writable && this.#waiting.length === 0) this.#recovered()
     }
-    this.#writing = false
+    queue.isWriting = false
+    if (!this.idle) return
+    // Not before all outcomes are on disk: a claim between two of them could bring back what has been done.
+    if (!this.#writable && !this.#isAbandoned) this.#recovered()
     this.#listener.onIdle()
   }
 
@@ -95,7 +102,6 @@ export class Settler {
     return results
   }
 
-  /** Not before all outcomes are on disk: a claim between two of them could bring back what has been done. */
   #recovered(): void {
     this.#writable = true
     this.#log.info({}, 'outcomes.written_again')
@@ -110,9 +116,13 @@ export class Settler {
         if (isDefect(error)) return this.#commitOneByOne(changes, error)
         if (this.#writable) this.#log.error({ err: error, outcomes: changes.length }, 'outcomes.not_written')
         this.#writable = false
-        if (this.#abandoned) return null
+        if (this.#isAbandoned) return null
         await new Promise((resolve) => setTimeout(resolve, retryEveryMs))
       }
     }
   }
+}
+
+function isIdle({ waiting, isWriting }: Queue): boolean {
+  return !isWriting && waiting.length === 0
 }

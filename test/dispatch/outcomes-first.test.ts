@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import type { HttpEndpoint } from '../../src/core/endpoint.ts'
 import { readinessOf } from '../../src/upkeep/health.ts'
 import { anInput, answered, type Bench, numberIn, openBench } from '../support/dispatch-bench.ts'
 
@@ -106,6 +107,32 @@ describe('outcomes first', () => {
     assert.deepEqual(await bench.tally(), { delivered: 4 })
     assert.equal(bench.wire.tries.length, 4, 'what had been done was not done again')
   })
+
+  for (const slow of ['endpoint', 'none'] as const) {
+    const quick = slow === 'none' ? 'endpoint' : 'none'
+    test(`a slow commit of ordering ${slow} holds up no outcome of ordering ${quick}`, async (t) => {
+      const bench = await openBench(t, { script: () => 'hold' })
+      const first = await bench.add({ ordering: slow })
+      const second = await bench.add({ ordering: quick })
+      await bench.send()
+      await bench.quiet()
+      const answer = ({ id }: HttpEndpoint) => {
+        const one = [...bench.wire.open].find(({ parcel }) => parcel.endpoint.id === id)
+        one?.answer(answered(200))
+        return bench.quiet()
+      }
+      const release = bench.watched.hold('commit')
+      await answer(first)
+      // Only the commit that is under way is held.
+      bench.watched.hold('commit')()
+      await answer(second)
+      assert.deepEqual(await bench.tally(second.id), { delivered: 1 })
+      assert.deepEqual(await bench.tally(first.id), { processing: 1 })
+      release()
+      await bench.quiet()
+      assert.deepEqual(await bench.tally(first.id), { delivered: 1 })
+    })
+  }
 
   test('appends that are refused give back what was reserved for them', async (t) => {
     const bench = await openBench(t)
