@@ -362,7 +362,9 @@ export class Dispatcher {
   /** Where every member serves an endpoint, its limits hold for all of them together. */
   #share(work: EndpointWork): void {
     const { id, kind, concurrency } = work.endpoint
-    work.limitTo(kindFacts[kind].absentee === null ? this.membership.shareOf(id, concurrency) : null)
+    const { absentee } = kindFacts[kind]
+    const share = absentee === null ? this.membership.shareOf(id, concurrency) : null
+    work.limitTo(share, absentee !== 'hub' && this.membership.members.length > 1)
   }
 
   #onServing(work: EndpointWork | undefined): void {

@@ -23,6 +23,7 @@ import {
 import type { OutcomeKind } from '../core/outcome.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
 import { partOf } from '../core/shares.ts'
+import { windowOf } from '../core/window.ts'
 import type { Claim } from '../store/pipeline-store.ts'
 
 /** An attempt that is under way, or whose outcome waits for the disk. */
@@ -38,9 +39,8 @@ export type Underway = Readonly<{
 /** Which queue a claimed delivery goes to: `urgent` goes first, past breaker and hold; `next` before all others. */
 export type Queue = 'ready' | 'urgent' | 'next'
 
-/** Deliveries of one endpoint held in memory, tried or about to be; more would only wait here instead of in the store. */
-const windowMin = 64
-const windowMax = 1_024
+/** How much a single attempt changes what is expected of the next. */
+const newestAttemptShare = 0.1
 
 /**
  * What one endpoint has in hand, and what keeps it from being tried now.
@@ -67,6 +67,9 @@ export class EndpointWork implements Outlook {
   #reserved = 0
   #nextDueAt: number | null = null
   #share: number | null = null
+  #isShared = false
+  /** How long attempts take, the latest weighing most. */
+  #attemptMs: number | null = null
   #claiming = false
   #nextBytes: number | null = null
   #failuresSeenFrom: number | null = null
@@ -207,10 +210,7 @@ export class EndpointWork implements Outlook {
   }
 
   get window(): number {
-    const { concurrency } = this
-    if (concurrency === 0) return 0
-    // It is filled up when half of it is free, which must not leave slots empty.
-    return Math.max(2 * concurrency, Math.min(windowMax, Math.max(windowMin, 16 * concurrency)))
+    return windowOf({ concurrency: this.concurrency, attemptMs: this.#attemptMs, isShared: this.#isShared })
   }
 
   /** How many attempts may be on the wire here: the endpoint's concurrency, or this member's share of it. */
@@ -218,9 +218,15 @@ export class EndpointWork implements Outlook {
     return this.#share ?? this.#endpoint.concurrency
   }
 
-  /** Others serve the endpoint too, so that only a part of its limits may be used here; null: all of them. */
-  limitTo(share: number | null): void {
+  /** Whether others serve the endpoint too, and which part of its limits may be used here then; null: all of them. */
+  limitTo(share: number | null, isShared: boolean): void {
     this.#share = share
+    this.#isShared = isShared
+  }
+
+  /** How long an attempt took. */
+  noteTook(ms: number): void {
+    this.#attemptMs = this.#attemptMs === null ? ms : this.#attemptMs + (ms - this.#attemptMs) * newestAttemptShare
   }
 
   /** The one whose attempt starts next. */

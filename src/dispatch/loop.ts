@@ -263,6 +263,7 @@ export class Loop {
     const parcel = parcelOf(work.endpoint, claim.delivery, claim.event)
     const tried = await tryOnce(this.#parts, parcel, abort.signal)
     this.#underway.delete(underway)
+    work.noteTook(this.#parts.clock.steady() - underway.startedAt)
     const isDelivered = tried.outcome.kind === 'delivered'
     if (isDelivered) work.noteAnswered()
     const chain = this.#decide(work, underway, tried)

@@ -63,6 +63,29 @@ describe('library processes on one Postgres', { skip: noPostgres() ?? false }, (
     )
   })
 
+  it('share the work of one that sends all of it, also when each event takes long', async (t) => {
+    const opened = await workers(t, 2)
+    const by = [0, 0]
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const release = Promise.withResolvers<void>()
+    const handles = opened.map((posthorn, worker) =>
+      posthorn.handle(
+        'order.*',
+        async () => {
+          by[worker] = (by[worker] ?? 0) + 1
+          if (by[worker] === 4) (worker === 0 ? first : second).resolve()
+          await release.promise
+        },
+        { concurrency: 4 },
+      ),
+    )
+    await Promise.all(handles.map((handle) => handle.ready))
+    // Nothing of it ends before both have all hands full.
+    await opened[0]!.sendBatch(Array.from({ length: 40 }, (_, n) => ({ type: 'order.created', data: { n } })))
+    await Promise.all([first.promise, second.promise])
+    release.resolve()
+  })
+
   it('do the work of one that has no handler for it', async (t) => {
     const [worker, sender] = await workers(t, 2)
     const done = Promise.withResolvers<unknown>()
