@@ -59,10 +59,8 @@ const resyncEveryMs = 30_000
 const sharedResyncEveryMs = 5_000
 
 /**
- * The loop: claim → attempt → decide → settle, for every endpoint by itself and fair among them.
- *
- * Fresh events are handed over in memory (fresh); what waits in the store is claimed when it is due and there
- * is room for it. The store's rows are the truth: everything here can be thrown away at any time.
+ * Puts the parts of the loop together, one EndpointWork for each endpoint, and takes what people and other members ask for.
+ * The store's rows are the truth: everything here can be thrown away at any time.
  */
 export class Dispatcher {
   readonly settling: Settler
