@@ -17,6 +17,7 @@ import { memory } from './figures/memory.ts'
 import { noise } from './figures/noise.ts'
 import { postgresClaims } from './figures/postgres-claims.ts'
 import { postgresEndToEnd } from './figures/postgres-end-to-end.ts'
+import { postgresHotLane } from './figures/postgres-hot-lane.ts'
 import { postgresJobs } from './figures/postgres-jobs.ts'
 import { postgresLanes } from './figures/postgres-lanes.ts'
 import { postgresMembers } from './figures/postgres-members.ts'
@@ -34,7 +35,7 @@ import { median } from './statistics.ts'
 const figures: readonly Figure[] = [
   ...[noise, endToEnd, ingest, claimCost, isolation, memory, slowDisk, idleLatency],
   ...[jobs, inbound, replay, prune, relay, relayIdle],
-  ...[postgresJobs, postgresEndToEnd, postgresMembers, postgresClaims, postgresLanes, postgresSoak],
+  ...[postgresJobs, postgresEndToEnd, postgresMembers, postgresClaims, postgresLanes, postgresSoak, postgresHotLane],
 ]
 
 /** Other words for figures. */

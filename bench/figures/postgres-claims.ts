@@ -41,7 +41,7 @@ function sizesOf({ quick, full }: Bench): readonly Size[] {
   const pending = [1_000, 100_000, ...(quick ? [] : [1_000_000]), ...(full ? [10_000_000] : [])]
   return [
     ...pending.map((each) => ({ pending: each, ended: 0 })),
-    { pending: 1_000, ended: quick ? 100_000 : 1_000_000 },
+    { pending: 1_000, ended: quick ? 100_000 : full ? 10_000_000 : 1_000_000 },
   ]
 }
 
