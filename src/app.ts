@@ -120,6 +120,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await Promise.all([state.close(), store.close()])
   })
   try {
+    // Whatever is loaded may be due at once, by the store's time.
+    await dispatcher.membership.join()
     await Promise.all([catalogue.load(), sources.load(), relays.load(), replays.load(), pauseOfAll.load()])
     await dispatcher.start()
     replays.start()

@@ -22,7 +22,7 @@ import { Fresh } from './fresh.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 import { LostClaims } from './lost-claims.ts'
-import { Membership } from './membership.ts'
+import { Membership, type MembershipParts } from './membership.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
 import type { OtherHubs } from './other-hubs.ts'
@@ -45,7 +45,7 @@ export type DispatcherParts = Readonly<{
   log: Logger
   notices: Notices
   /** Told the store's time with every beat. */
-  onStoreTime: (now: number) => void
+  onStoreTime: MembershipParts['onStoreTime']
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
   /** A lane whose head has failed for longer is told of. */

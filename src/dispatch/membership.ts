@@ -8,7 +8,7 @@ export type MembershipParts = Readonly<{
   clock: Clock
   log: Logger
   /** The store's time, with every answer. */
-  onStoreTime: (now: number) => void
+  onStoreTime: (now: number, store: Readonly<{ isShared: boolean }>) => void
   /** The endpoints whose handlers run here. */
   handlers: () => readonly string[]
 }>
@@ -59,6 +59,7 @@ export class Membership {
   #isMember = false
   /** By the steady clock; null: never. */
   #lapsesAt: number | null = null
+  #joining: Promise<MemberLease | null> | null = null
   #isStopped = false
   #isRenewing = false
   #isAskedAgain = false
@@ -114,8 +115,14 @@ export class Membership {
     return this.isMember && this.#leader === this.#id
   }
 
+  /** From then on this process goes by the store's time: it comes before anything is loaded that may be due. */
+  join(): Promise<MemberLease | null> {
+    this.#joining ??= this.#join()
+    return this.#joining
+  }
+
   async start(): Promise<void> {
-    const lease = await this.#join()
+    const lease = await this.join()
     await this.#beat(lease?.leaseMs ?? null)
     if (lease === null) return
     const beat = () => this.#beatSafely(lease.leaseMs)
@@ -137,7 +144,7 @@ export class Membership {
     const sentAt = clock.steady()
     const { id, now, lease } = await store.join()
     const tookMs = clock.steady() - sentAt
-    onStoreTime(now)
+    onStoreTime(now, { isShared: lease !== null })
     this.#id = id
     this.#beats = 0
     this.#isMember = true
@@ -177,7 +184,7 @@ export class Membership {
     const sentAt = clock.steady()
     const { leader, members, now, isLost, handlersElsewhere, ...versions } = await store.beat(this.#parts.handlers())
     const tookMs = clock.steady() - sentAt
-    onStoreTime(now)
+    onStoreTime(now, { isShared: leaseMs !== null })
     if (this.#isStopped) return versions
     if (leader !== this.#leader && this.#leader !== null)
       log.info({ leader, isThis: leader === this.#id }, 'leader.changed')

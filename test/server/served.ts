@@ -75,7 +75,7 @@ export async function openServedParts(
     fatal: write,
     level: 'info',
   } as unknown as Logger
-  const clock = { wall: Date.now, steady: Date.now }
+  const clock = { wall: Date.now, steady: Date.now, monotonic: Date.now }
   const ids = new IdSource(0)
   const notices = new Notices((error) => assert.fail(String(error)))
   const catalogue = new Catalogue(store, notices)

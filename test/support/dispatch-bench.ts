@@ -106,6 +106,7 @@ function virtualTime(t: TestContext): VirtualTime {
     nowMs: t0,
     skewMs: 0,
     steady: () => time.nowMs,
+    monotonic: () => time.nowMs,
     wall: () => time.nowMs + time.skewMs,
     tick(ms) {
       time.nowMs += ms
