@@ -106,7 +106,7 @@ export class Dispatcher {
       lostLinks: this.#lostLinks,
       orphans: this.#orphans,
       stopping,
-      mayWork: () => this.membership.isMember,
+      mayWork: () => this.membership.checkLease(),
       onEnded: () => this.#drain.check(),
     })
     this.fresh = new Fresh({

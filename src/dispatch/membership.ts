@@ -18,8 +18,8 @@ const noBeatEveryMs = 30_000
 /** They change with whatever other members change. */
 type Versions = Pick<Beat, 'registryVersion' | 'linksVersion'>
 
-/** Others hear of a newcomer with their next beat. */
-const beatsBeforeStart = 3
+/** Others hear of a newcomer with their next beat. It begins after two, however many beats hints have caused meanwhile. */
+const beatsBeforeStart = 2
 
 export interface MembershipListener {
   /** False: others may take what is in hand from now on. True: this process is a member again. */
@@ -51,12 +51,15 @@ export class Membership {
   #registryVersion: number | null = null
   /** When hubs were looked at last. */
   #linksAt: Readonly<{ version: number; members: readonly string[] }> | null = null
-  /** Since it joined. */
-  #beats = 0
+  /** Whether the others have heard by now that this member works, and leave it its share. */
+  #hasShare = false
+  #sharing: NodeJS.Timeout | null = null
   readonly #listeners = new Set<MembershipListener>()
   /** While the database is away every beat fails. */
   readonly #noBeat: SeldomLog
   #isMember = false
+  /** Null: this process is alone, or has not joined. */
+  #lease: MemberLease | null = null
   /** By the steady clock; null: never. */
   #lapsesAt: number | null = null
   #joining: Promise<MemberLease | null> | null = null
@@ -71,9 +74,20 @@ export class Membership {
     this.#noBeat = new SeldomLog(parts.log, noBeatEveryMs, parts.clock.steady)
   }
 
-  /** A process that was stopped for a while handles what has come meanwhile before its timers: the clock decides. */
   get isMember(): boolean {
-    if (this.#lapsesAt !== null && this.#parts.clock.steady() >= this.#lapsesAt) this.#change(false)
+    return this.#isMember && !this.#hasLapsed
+  }
+
+  get #hasLapsed(): boolean {
+    return this.#lapsesAt !== null && this.#parts.clock.steady() >= this.#lapsesAt
+  }
+
+  /**
+   * Ends the membership if its lease has lapsed, and answers whether this process still is a member. Asked before anything
+   * starts: a process that was stopped for a while handles what has come meanwhile before its timers.
+   */
+  checkLease(): boolean {
+    if (this.#hasLapsed) this.#change(false)
     return this.#isMember
   }
 
@@ -106,7 +120,7 @@ export class Membership {
    */
   shareOf(endpointId: string, limit: number): number | null {
     if (!this.isShared || this.#members.length < 2) return null
-    if (this.#beats < beatsBeforeStart) return 0
+    if (!this.#hasShare) return 0
     return shareOf(limit, rankOf(endpointId, this.#id, this.#members), this.#members.length)
   }
 
@@ -123,9 +137,9 @@ export class Membership {
 
   async start(): Promise<void> {
     const lease = await this.join()
-    await this.#beat(lease?.leaseMs ?? null)
+    await this.#beat()
     if (lease === null) return
-    const beat = () => this.#beatSafely(lease.leaseMs)
+    const beat = () => this.#beatSafely()
     this.#beating = setInterval(beat, lease.beatEveryMs)
     this.#parts.store.onHint(({ registry, links }) => {
       if (registry || links) beat()
@@ -136,6 +150,7 @@ export class Membership {
     this.#isStopped = true
     if (this.#beating !== null) clearInterval(this.#beating)
     if (this.#lapsing !== null) clearTimeout(this.#lapsing)
+    this.#endShare()
     await this.#parts.store.leave().catch((err) => this.#parts.log.warn({ err }, 'member.not_left'))
   }
 
@@ -146,45 +161,46 @@ export class Membership {
     const tookMs = clock.steady() - sentAt
     onStoreTime(now, { isShared: lease !== null })
     this.#id = id
-    this.#beats = 0
+    this.#lease = lease
+    this.#endShare()
     this.#isMember = true
     if (lease !== null) this.#extend(lease.leaseMs - tookMs)
     return lease
   }
 
   /** One at a time: two answers that say that this member was fenced would make two new ones of it. */
-  #beatSafely(leaseMs: number): void {
+  #beatSafely(): void {
     if (this.#isRenewing) this.#isAskedAgain = true
-    else this.#beat(leaseMs).catch((err) => this.#noBeat.warn('beat', { err }, 'member.no_beat'))
+    else this.#beat().catch((err) => this.#noBeat.warn('beat', { err }, 'member.no_beat'))
   }
 
-  async #beat(leaseMs: number | null): Promise<void> {
-    const { registryVersion, linksVersion } = await this.#renew(leaseMs)
-    if (this.#isStopped || leaseMs === null) return
+  async #beat(): Promise<void> {
+    const { registryVersion, linksVersion } = await this.#renew()
+    if (this.#isStopped || this.#lease === null) return
     for (const listener of this.#listeners) listener.onBeat?.()
     await this.#noteRegistry(registryVersion)
     await this.#noteLinks({ version: linksVersion, members: this.#members })
   }
 
   /** Answers the versions by which changes of others are known. */
-  async #renew(leaseMs: number | null): Promise<Versions> {
+  async #renew(): Promise<Versions> {
     this.#isRenewing = true
     try {
-      return await this.#renewed(leaseMs)
+      return await this.#renewed()
     } finally {
       this.#isRenewing = false
       const isAskedAgain = this.#isAskedAgain && !this.#isStopped
       this.#isAskedAgain = false
-      if (isAskedAgain && leaseMs !== null) this.#beatSafely(leaseMs)
+      if (isAskedAgain) this.#beatSafely()
     }
   }
 
-  async #renewed(leaseMs: number | null): Promise<Versions> {
+  async #renewed(): Promise<Versions> {
     const { store, clock, log, onStoreTime } = this.#parts
     const sentAt = clock.steady()
     const { leader, members, now, isLost, handlersElsewhere, ...versions } = await store.beat(this.#parts.handlers())
     const tookMs = clock.steady() - sentAt
-    onStoreTime(now, { isShared: leaseMs !== null })
+    onStoreTime(now, { isShared: this.#lease !== null })
     if (this.#isStopped) return versions
     if (leader !== this.#leader && this.#leader !== null)
       log.info({ leader, isThis: leader === this.#id }, 'leader.changed')
@@ -195,21 +211,34 @@ export class Membership {
       this.#change(false)
       await this.#join()
       for (const listener of this.#listeners) listener.onMembership?.(true)
-    } else if (leaseMs !== null && tookMs < leaseMs) {
-      this.#extend(leaseMs - tookMs)
+    } else if (this.#lease !== null && tookMs < this.#lease.leaseMs) {
+      this.checkLease()
+      this.#extend(this.#lease.leaseMs - tookMs)
       this.#change(true)
+      this.#shareSoon(this.#lease)
       this.#noteMembers(members)
     }
     return versions
   }
 
   #noteMembers(members: readonly string[]): void {
-    this.#beats += 1
-    const isSame = members.length === this.#members.length && members.every((id, at) => id === this.#members[at])
-    if (isSame && this.#beats !== beatsBeforeStart) return
+    if (members.length === this.#members.length && members.every((id, at) => id === this.#members[at])) return
     this.#tellChange(members)
     this.#members = members
     for (const listener of this.#listeners) listener.onMembers?.()
+  }
+
+  #shareSoon({ beatEveryMs }: MemberLease): void {
+    this.#sharing ??= setTimeout(() => {
+      this.#hasShare = true
+      for (const listener of this.#listeners) listener.onMembers?.()
+    }, beatsBeforeStart * beatEveryMs)
+  }
+
+  #endShare(): void {
+    if (this.#sharing !== null) clearTimeout(this.#sharing)
+    this.#sharing = null
+    this.#hasShare = false
   }
 
   #tellChange(members: readonly string[]): void {

@@ -88,6 +88,48 @@ describe('a process that shares its store', () => {
     bench.wire.answerAll(answered(200))
   })
 
+  test('that has just joined leaves the others their shares for two beats, however often hints make it beat', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat' ? { ...(answer as Beat), members: ['single', 'mbr_a'] } : answer
+    await bench.pass(lease.beatEveryMs / 2)
+    await bench.add({ concurrency: 2 })
+    for (let n = 0; n < 5; n++) {
+      bench.watched.hear({ registry: true })
+      await bench.quiet()
+      await bench.send({ n })
+    }
+    assert.equal(bench.watched.calls('beat'), 6)
+    await bench.pass(1.5 * lease.beatEveryMs - 1, 500)
+    assert.equal(bench.wire.tries.length, 0)
+    await bench.pass(1)
+    assert.equal(bench.wire.tries.length, 1)
+    bench.wire.answerAll(answered(200))
+  })
+
+  test('is asked whether it is a member without any consequence', async (t) => {
+    const bench = await openBench(t, { lease })
+    const { membership } = bench.dispatcher
+    bench.time.nowMs += lease.leaseMs
+    assert.equal(membership.isMember, false)
+    assert.equal(membership.isLeader, false)
+    assert.ok(!bench.logged.includes('member.lapsed'))
+    assert.equal(membership.checkLease(), false)
+    assert.ok(bench.logged.includes('member.lapsed'))
+  })
+
+  test('that was stopped for longer than its lease claims nothing before a beat', async (t) => {
+    const bench = await openBench(t, { lease })
+    const { id } = await bench.add()
+    const claims = bench.watched.calls('claim')
+    bench.time.nowMs += lease.leaseMs
+    bench.dispatcher.goOnAt([id])
+    await bench.quiet()
+    assert.equal(bench.watched.calls('claim'), claims)
+    await bench.pass(lease.beatEveryMs)
+    assert.ok(bench.watched.calls('claim') > claims)
+  })
+
   test('goes on with everything when a beat is answered again', async (t) => {
     const bench = await lapsed(t)
     bench.watched.mend()
