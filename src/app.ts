@@ -178,8 +178,9 @@ async function openParts(config: Config, onFatal: PipelineOptions['onFatal']) {
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
   const transport = new TransportSet([http, handlers, relay])
   const dispatcher = openDispatcher(config, { ...shared, catalogue, transport, otherHubs: gate })
-  const pauseOfAll = new PauseOfAll(store, config.paused, (paused) => {
-    dispatcher.paused = paused
+  const pauseOfAll = new PauseOfAll(store, config.paused, ({ paused, isOwn }) => {
+    dispatcher.standsAside = isOwn
+    if (paused !== dispatcher.paused) dispatcher.paused = paused
   })
   const replays = openReplays(config, { ...shared, catalogue, dispatcher })
   const intake = openIntake(config, { ...shared, catalogue, dispatcher })

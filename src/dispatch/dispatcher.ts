@@ -10,8 +10,10 @@ import { isCrowded } from '../core/next-action.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { SharedState } from '../shared-state/shared-state.ts'
+import type { MemberNews } from '../store/cluster-store.ts'
 import type { Store } from '../store/store.ts'
 import { tryOut } from './attempt.ts'
+import { BacklogLooks } from './backlog-looks.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import { type CancelledMany, type CancelMany, cancelMatching } from './cancel-matching.ts'
 import type { Catalogue } from './catalogue.ts'
@@ -54,10 +56,6 @@ export type DispatcherParts = Readonly<{
   memoryBytesMax: number
 }>
 
-const resyncEveryMs = 30_000
-/** Hints of other members may get lost. */
-const sharedResyncEveryMs = 5_000
-
 /**
  * The loop: claim → attempt → decide → settle, for every endpoint by itself and fair among them.
  *
@@ -78,11 +76,12 @@ export class Dispatcher {
   readonly #leases: LeaseKeeper
   readonly #lostClaims: LostClaims
   readonly #orphans: Orphans
+  readonly #backlog: BacklogLooks
   readonly #drain: Drain
   readonly #stopping = new AbortController()
   #stopped: Promise<void> | null = null
   #paused = false
-  #resync: NodeJS.Timeout | null = null
+  #standsAside = false
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
@@ -119,7 +118,7 @@ export class Dispatcher {
       stopping,
       onEnded: () => this.#drain.check(),
     })
-    this.membership = new Membership({ ...parts, handlers: () => this.handlers })
+    this.membership = new Membership({ ...parts, news: () => this.#news })
     this.membership.listen({
       onMembership: (isMember) => this.#onMembership(isMember),
       onMembers: () => this.#onMembers(),
@@ -133,11 +132,18 @@ export class Dispatcher {
       isMember: () => this.membership.isMember,
       goOn: (work) => this.#loop.goOn(work),
     })
+    this.#backlog = new BacklogLooks({
+      ...parts,
+      works: this.#works,
+      membership: this.membership,
+      orphans: this.#orphans,
+      goOn,
+    })
     this.#drain = new Drain(() => this.#loop.isIdle && this.settling.idle && this.fresh.expected === 0)
   }
 
   async start(): Promise<void> {
-    const { store, catalogue, transport, clock, log } = this.#parts
+    const { store, catalogue, transport, clock } = this.#parts
     await this.membership.start()
     const now = clock.steady()
     const conditions = await this.#conditions.load()
@@ -165,11 +171,9 @@ export class Dispatcher {
       this.#goOnHere(endpointIds)
       this.#conditions.heard(conditionsOf.flatMap((id) => this.#works.get(id) ?? []))
     })
-    await this.#readBacklog()
+    await this.#backlog.start()
     this.#leases.start()
     if (this.membership.isShared) this.#lostClaims.start()
-    const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
-    this.#resync = setInterval(resync, this.#resyncEveryMs).unref()
   }
 
   /** Takes nothing new, lets what is under way finish within the grace time, and hands the rest back untried. */
@@ -180,9 +184,10 @@ export class Dispatcher {
 
   async #stop(graceMs: number): Promise<void> {
     this.#stopping.abort()
-    if (this.#resync !== null) clearInterval(this.#resync)
+    this.#backlog.stop()
     this.#loop.close()
     for (const work of this.#works.values()) this.#loop.handBack(work)
+    this.membership.tell()
     await this.#drain.wait(graceMs, () => this.#loop.interrupt())
     this.settling.abandon()
     this.#leases.stop()
@@ -236,6 +241,16 @@ export class Dispatcher {
     this.#paused = paused
     this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
     this.#setHalted()
+  }
+
+  /** Paused while the others deliver: they take its share of limits. */
+  set standsAside(aside: boolean) {
+    this.#standsAside = aside
+    this.membership.tell()
+  }
+
+  get #news(): MemberNews {
+    return { handlers: this.handlers, isWorking: !this.#standsAside && !this.#stopping.signal.aborted }
   }
 
   /** Takes a token of the endpoint's rate limit for a try-out; how long until there is one, if there is none now. */
@@ -317,21 +332,6 @@ export class Dispatcher {
     this.goOnAt(endpointIds)
   }
 
-  /** The store's own answer to what is due: hints may be missed, rows are not. */
-  async #readBacklog(): Promise<void> {
-    for (const { endpointId, nextDueAt } of await this.#parts.store.backlog(this.#parts.clock.steady())) {
-      const work = this.#works.get(endpointId)
-      work?.noteDue(nextDueAt)
-      if (work !== undefined) this.#loop.goOn(work)
-      else if (this.membership.isLeader) this.#orphans.endPending(endpointId)
-    }
-  }
-
-  /** Members do not all ask at the same moment. */
-  get #resyncEveryMs(): number {
-    return this.membership.isShared ? sharedResyncEveryMs * (0.8 + 0.2 * this.#parts.random()) : resyncEveryMs
-  }
-
   get #isHalted(): boolean {
     return this.#paused || !this.membership.isMember
   }
@@ -347,7 +347,7 @@ export class Dispatcher {
     if (!isMember) {
       for (const work of this.#works.values()) this.#loop.handBack(work)
       this.#loop.interrupt()
-    } else this.#readBacklog().catch((err) => this.#parts.log.warn({ err }, 'backlog.not_read'))
+    } else this.#backlog.lookSoon()
   }
 
   #onMembers(): void {

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { rankOf, shareOf } from '../core/shares.ts'
 import { type Logger, SeldomLog } from '../log.ts'
-import type { Beat, ClusterStore, MemberLease } from '../store/cluster-store.ts'
+import type { Beat, ClusterStore, MemberLease, MemberNews } from '../store/cluster-store.ts'
 
 export type MembershipParts = Readonly<{
   store: ClusterStore
@@ -9,8 +9,8 @@ export type MembershipParts = Readonly<{
   log: Logger
   /** The store's time, with every answer. */
   onStoreTime: (now: number, store: Readonly<{ isShared: boolean }>) => void
-  /** The endpoints whose handlers run here. */
-  handlers: () => readonly string[]
+  /** What the others are told with every beat. */
+  news: () => MemberNews
 }>
 
 const noBeatEveryMs = 30_000
@@ -28,7 +28,7 @@ export interface MembershipListener {
   onRegistry?(): Promise<void>
   /** A hub has come to a member, gone or moved, or a member is gone. While this fails it is called again with every beat. */
   onLinks?(): Promise<void>
-  /** There are other members than before. */
+  /** There are other members than before, or others that work. */
   onMembers?(): void
   /** With every beat. */
   onBeat?(): void
@@ -48,6 +48,8 @@ export class Membership {
   #leader: string | null = null
   #handlersElsewhere: ReadonlySet<string> = new Set()
   #members: readonly string[] = []
+  /** Those of them that make attempts. */
+  #working: readonly string[] = []
   #registryVersion: number | null = null
   /** When hubs were looked at last. */
   #linksAt: Readonly<{ version: number; members: readonly string[] }> | null = null
@@ -115,13 +117,13 @@ export class Membership {
   }
 
   /**
-   * What this member may use of a limit that all of them keep together; null: all of it. A newcomer begins when the others
-   * have heard of it.
+   * What this member may use of a limit that those that work keep together; null: all of it. It begins when the others have
+   * heard that it works.
    */
   shareOf(endpointId: string, limit: number): number | null {
     if (!this.isShared || this.#members.length < 2) return null
     if (!this.#hasShare) return 0
-    return shareOf(limit, rankOf(endpointId, this.#id, this.#members), this.#members.length)
+    return shareOf(limit, rankOf(endpointId, this.#id, this.#working), this.#working.length)
   }
 
   /** Whether this process does what only one should. */
@@ -141,9 +143,14 @@ export class Membership {
     if (lease === null) return
     const beat = () => this.#beatSafely()
     this.#beating = setInterval(beat, lease.beatEveryMs)
-    this.#parts.store.onHint(({ registry, links }) => {
-      if (registry || links) beat()
+    this.#parts.store.onHint(({ registry, links, members }) => {
+      if (registry || links || members) beat()
     })
+  }
+
+  /** What the others should know has changed. */
+  tell(): void {
+    if (this.isShared) this.#beatSafely()
   }
 
   async stop(): Promise<void> {
@@ -198,7 +205,8 @@ export class Membership {
   async #renewed(): Promise<Versions> {
     const { store, clock, log, onStoreTime } = this.#parts
     const sentAt = clock.steady()
-    const { leader, members, now, isLost, handlersElsewhere, ...versions } = await store.beat(this.#parts.handlers())
+    const news = this.#parts.news()
+    const { leader, members, working, now, isLost, handlersElsewhere, ...versions } = await store.beat(news)
     const tookMs = clock.steady() - sentAt
     onStoreTime(now, { isShared: this.#lease !== null })
     if (this.#isStopped) return versions
@@ -215,16 +223,18 @@ export class Membership {
       this.checkLease()
       this.#extend(this.#lease.leaseMs - tookMs)
       this.#change(true)
-      this.#shareSoon(this.#lease)
-      this.#noteMembers(members)
+      if (news.isWorking) this.#shareSoon(this.#lease)
+      else this.#endShare()
+      this.#noteMembers(members, working)
     }
     return versions
   }
 
-  #noteMembers(members: readonly string[]): void {
-    if (members.length === this.#members.length && members.every((id, at) => id === this.#members[at])) return
+  #noteMembers(members: readonly string[], working: readonly string[]): void {
+    if (isSame(members, this.#members) && isSame(working, this.#working)) return
     this.#tellChange(members)
     this.#members = members
+    this.#working = working
     for (const listener of this.#listeners) listener.onMembers?.()
   }
 
@@ -275,4 +285,8 @@ export class Membership {
     this.#parts.log.warn({ member: this.#id }, isMember ? 'member.back' : 'member.lapsed')
     for (const listener of this.#listeners) listener.onMembership?.(isMember)
   }
+}
+
+function isSame(ids: readonly string[], before: readonly string[]): boolean {
+  return ids.length === before.length && ids.every((id, at) => id === before[at])
 }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Delivery } from '../../src/core/delivery.ts'
-import type { Beat } from '../../src/store/cluster-store.ts'
+import type { Beat, MemberNews } from '../../src/store/cluster-store.ts'
 import { answered, type Bench, numberIn, openBench } from '../support/dispatch-bench.ts'
 import type { Script } from '../support/scripted-wire.ts'
+import { withMembers } from '../support/watched-store.ts'
 
 const lease = { leaseMs: 10_000, beatEveryMs: 2_000 }
 
@@ -63,7 +64,7 @@ describe('a process that shares its store', () => {
     const { id } = await bench.add({ concurrency: 1, rateLimit: { perSecond: 1 } })
     bench.watched.onAnswer = (name, answer) =>
       name === 'beat'
-        ? { ...(answer as Beat), members: ['single', ...Array.from({ length: 9 }, (_, n) => `mbr_${n}`)] }
+        ? withMembers(answer as Beat, ['single', ...Array.from({ length: 9 }, (_, n) => `mbr_${n}`)])
         : answer
     await bench.pass(3 * lease.beatEveryMs, 1_000)
     assert.equal(bench.dispatcher.tryOutWaitMs(id), null)
@@ -75,7 +76,7 @@ describe('a process that shares its store', () => {
     let members: readonly string[] = ['single', 'mbr_a', 'mbr_b']
     bench.watched.onAnswer = (name, answer) => {
       if (name === 'join') return { ...(answer as object), lease }
-      return name === 'beat' ? { ...(answer as Beat), members } : answer
+      return name === 'beat' ? withMembers(answer as Beat, members) : answer
     }
     await bench.pass(3 * lease.beatEveryMs, 1_000)
     await bench.add({ concurrency: 6 })
@@ -91,7 +92,7 @@ describe('a process that shares its store', () => {
   test('that has just joined leaves the others their shares for two beats, however often hints make it beat', async (t) => {
     const bench = await openBench(t, { lease, script: () => 'hold' })
     bench.watched.onAnswer = (name, answer) =>
-      name === 'beat' ? { ...(answer as Beat), members: ['single', 'mbr_a'] } : answer
+      name === 'beat' ? withMembers(answer as Beat, ['single', 'mbr_a']) : answer
     await bench.pass(lease.beatEveryMs / 2)
     await bench.add({ concurrency: 2 })
     for (let n = 0; n < 5; n++) {
@@ -105,6 +106,60 @@ describe('a process that shares its store', () => {
     await bench.pass(1)
     assert.equal(bench.wire.tries.length, 1)
     bench.wire.answerAll(answered(200))
+  })
+
+  test('gives no share to members that do not work', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    const members = ['single', 'mbr_a', 'mbr_b']
+    let working = members
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat' ? withMembers(answer as Beat, members, working) : answer
+    await bench.pass(3 * lease.beatEveryMs, 1_000)
+    await bench.add({ concurrency: 6 })
+    for (let n = 0; n < 10; n++) await bench.send({ n })
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 2)
+    working = ['single', 'mbr_b']
+    bench.watched.hear({ members: true })
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 3)
+    bench.wire.answerAll(answered(200))
+  })
+
+  test('tells the others at once when it stands aside, and waits two beats for its share when it works again', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    const told: unknown[] = []
+    bench.watched.onCall = (name, [news]) => name === 'beat' && told.push((news as MemberNews).isWorking)
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat' ? withMembers(answer as Beat, ['single', 'mbr_a'], told.at(-1) ? undefined : ['mbr_a']) : answer
+    bench.dispatcher.standsAside = true
+    await bench.quiet()
+    assert.deepEqual(told, [false])
+    bench.dispatcher.standsAside = false
+    await bench.quiet()
+    assert.deepEqual(told, [false, true])
+    await bench.add({ concurrency: 2 })
+    for (let n = 0; n < 5; n++) await bench.send({ n })
+    await bench.pass(2 * lease.beatEveryMs - 1, 500)
+    assert.equal(bench.wire.tries.length, 0)
+    await bench.pass(1)
+    assert.equal(bench.wire.tries.length, 1)
+    bench.wire.answerAll(answered(200))
+  })
+
+  test('tells the others as soon as it is stopped, while its attempts finish', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    await bench.add()
+    await bench.send()
+    await bench.quiet()
+    const told: unknown[] = []
+    bench.watched.onCall = (name, [news]) => told.push(name === 'beat' ? (news as MemberNews).isWorking : name)
+    const stopping = bench.dispatcher.stop(20_000)
+    await bench.quiet()
+    assert.deepEqual(told, [false])
+    bench.wire.answerAll(answered(200))
+    await stopping
+    assert.deepEqual(told.at(-1), 'leave')
   })
 
   test('is asked whether it is a member without any consequence', async (t) => {

@@ -144,7 +144,7 @@ export async function openServedParts(
     relays: new Relays(store),
     gate: closedGate,
     dispatcher,
-    pauseOfAll: new PauseOfAll(store, false, (paused) => {
+    pauseOfAll: new PauseOfAll(store, false, ({ paused }) => {
       dispatcher.paused = paused
     }),
     replays,

@@ -1,5 +1,5 @@
 import { PosthornError } from '../../src/core/errors.ts'
-import type { MemberHint } from '../../src/store/cluster-store.ts'
+import type { Beat, MemberHint } from '../../src/store/cluster-store.ts'
 import type { Store } from '../../src/store/store.ts'
 
 type StoreCall = Exclude<keyof Store, 'health' | 'space'>
@@ -42,7 +42,7 @@ export class WatchedStore {
 
   /** What another member says. */
   hear(hint: Partial<MemberHint>): void {
-    const nothing = { endpointIds: [], conditionsOf: [], registry: false, links: false }
+    const nothing = { endpointIds: [], conditionsOf: [], registry: false, links: false, members: false }
     for (const listener of this.#hintListeners) listener({ ...nothing, ...hint })
   }
 
@@ -69,4 +69,9 @@ export class WatchedStore {
       this.pending -= 1
     }
   }
+}
+
+/** A beat as it would be answered among these members. */
+export function withMembers(beat: Beat, members: readonly string[], working: readonly string[] = members): Beat {
+  return { ...beat, members, working }
 }
