@@ -86,6 +86,7 @@ export class PostgresStore implements Store {
   readonly #append: ReturnType<typeof appendWrite>
   readonly #commit: ReturnType<typeof commitWrite>
   readonly #renew: ReturnType<typeof renewWrite>
+  readonly #pullBack = pullBackWrite((id) => this.#endpoints.find(id).no)
   #isClosed = false
 
   constructor(connections: Connections, lease: MemberLease = memberLease) {
@@ -146,9 +147,8 @@ export class PostgresStore implements Store {
   }
 
   hint(what: Hinted, endpointIds: readonly string[]): void {
-    const numbers = this.#numbersOf(endpointIds)
-    if (what === 'due') this.#hints.sayDue(numbers)
-    else this.#hints.sayConditions(numbers)
+    if (what === 'due') this.#hints.sayDue(this.#numbersOf(endpointIds))
+    else this.#hints.sayConditions(this.#numbersOf(endpointIds))
   }
 
   onHint(listener: (hint: MemberHint) => void): void {
@@ -212,7 +212,7 @@ export class PostgresStore implements Store {
 
   async pullBack(request: PullBackRequest): Promise<number> {
     await this.#read(async () => this.#endpoints.ensure([request.endpointId]))
-    const pulled = await this.#call(pullBackWrite(this.#endpoints), request)
+    const pulled = await this.#call(this.#pullBack, request)
     this.#claims.lookBelow([this.#endpoints.find(request.endpointId).no])
     return pulled
   }
