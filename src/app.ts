@@ -256,6 +256,7 @@ function openDispatcher(
     ...parts,
     random: Math.random,
     composeTest: testEvents(parts.ids, parts.clock),
+    machineNow: Date.now,
     onStoreTime: parts.clock.follow,
     laneStuckMs: config.laneStuckMs,
     triesMax: config.concurrency,

@@ -46,7 +46,7 @@ export type DispatcherParts = Readonly<{
   random: () => number
   log: Logger
   notices: Notices
-  /** Told the store's time with every beat. */
+  machineNow: () => number
   onStoreTime: MembershipParts['onStoreTime']
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event

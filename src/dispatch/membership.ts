@@ -6,6 +6,8 @@ import type { Beat, ClusterStore, MemberLease, MemberNews } from '../store/clust
 export type MembershipParts = Readonly<{
   store: ClusterStore
   clock: Clock
+  /** The machine's clock, which goes on, or is set right, while a suspended machine's others stand still. */
+  machineNow: () => number
   log: Logger
   /** The store's time, with every answer. */
   onStoreTime: (now: number, store: Readonly<{ isShared: boolean }>) => void
@@ -64,6 +66,8 @@ export class Membership {
   #lease: MemberLease | null = null
   /** By the steady clock; null: never. */
   #lapsesAt: number | null = null
+  /** The same by the machine's clock. */
+  #lapsesAtMachine = Number.POSITIVE_INFINITY
   #joining: Promise<MemberLease | null> | null = null
   #isStopped = false
   #isRenewing = false
@@ -81,7 +85,8 @@ export class Membership {
   }
 
   get #hasLapsed(): boolean {
-    return this.#lapsesAt !== null && this.#parts.clock.steady() >= this.#lapsesAt
+    const { clock, machineNow } = this.#parts
+    return this.#lapsesAt !== null && (clock.steady() >= this.#lapsesAt || machineNow() >= this.#lapsesAtMachine)
   }
 
   /**
@@ -276,6 +281,7 @@ export class Membership {
   #extend(leftMs: number): void {
     if (this.#lapsing !== null) clearTimeout(this.#lapsing)
     this.#lapsesAt = this.#parts.clock.steady() + leftMs
+    this.#lapsesAtMachine = this.#parts.machineNow() + leftMs
     this.#lapsing = setTimeout(() => this.#change(false), Math.max(0, leftMs))
   }
 

@@ -227,6 +227,22 @@ describe('a process that shares its store', () => {
     assert.ok(bench.logged.includes('member.lapsed'))
   })
 
+  test('that was suspended with its machine starts nothing before a beat, once the machine knows the time', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    await bench.add({ concurrency: 1 })
+    for (let n = 0; n < 3; n++) await bench.send({ n })
+    await bench.quiet()
+    // No timer and no steady clock has noticed anything.
+    bench.time.skewMs = lease.leaseMs
+    bench.wire.answerAll(answered(200))
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 1)
+    assert.ok(bench.logged.includes('member.lapsed'))
+    bench.wire.script = () => answered(200)
+    await bench.pass(lease.beatEveryMs)
+    assert.deepEqual(await bench.tally(), { delivered: 3 })
+  })
+
   test('takes no heart from an answer that is older than its lease', async (t) => {
     const bench = await openBench(t, { lease, script: () => 'hold' })
     await bench.add({ concurrency: 1 })

@@ -85,6 +85,7 @@ export async function openServedParts(
     ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },
     state: new MemoryState(clock.steady),
     otherHubs: new OtherMembers(),
+    machineNow: Date.now,
     onStoreTime: () => {},
     composeTest: () => {
       throw new Error('no test events here')

@@ -153,6 +153,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     otherHubs: others,
     clock: time,
     random: () => 0.5,
+    machineNow: time.wall,
     onStoreTime: () => {},
     composeTest: () => {
       throw new Error('no try-outs here')
