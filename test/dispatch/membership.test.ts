@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Delivery } from '../../src/core/delivery.ts'
 import type { Beat, MemberNews } from '../../src/store/cluster-store.ts'
+import { anArrival } from '../support/builders.ts'
 import { answered, type Bench, numberIn, openBench } from '../support/dispatch-bench.ts'
 import type { Script } from '../support/scripted-wire.ts'
 import { withMembers } from '../support/watched-store.ts'
@@ -36,6 +37,16 @@ describe('a process that shares its store', () => {
     await bench.send({ n: 5 })
     await bench.pass(30_000, 1_000)
     assert.equal(bench.wire.tries.length, 2)
+  })
+
+  test('finds what another member has accepted although no hint has come', async (t) => {
+    const bench = await openBench(t, { lease })
+    const endpoint = await bench.add()
+    await bench.store.append([anArrival(endpoint, { delivery: { dueAt: bench.time.nowMs } })])
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 0)
+    await bench.pass(5_000, 1_000)
+    assert.deepEqual(await bench.tally(), { delivered: 1 })
   })
 
   test('hints at every event that it cannot take itself: another member may', async (t) => {
