@@ -120,6 +120,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await Promise.all([state.close(), store.close()])
   })
   try {
+    // Whatever is loaded may be due at once, by the store's time.
+    await dispatcher.membership.join()
     await Promise.all([catalogue.load(), sources.load(), relays.load(), replays.load(), pauseOfAll.load()])
     await dispatcher.start()
     replays.start()
@@ -176,8 +178,9 @@ async function openParts(config: Config, onFatal: PipelineOptions['onFatal']) {
   const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
   const transport = new TransportSet([http, handlers, relay])
   const dispatcher = openDispatcher(config, { ...shared, catalogue, transport, otherHubs: gate })
-  const pauseOfAll = new PauseOfAll(store, config.paused, (paused) => {
-    dispatcher.paused = paused
+  const pauseOfAll = new PauseOfAll(store, config.paused, ({ paused, isOwn }) => {
+    dispatcher.standsAside = isOwn
+    if (paused !== dispatcher.paused) dispatcher.paused = paused
   })
   const replays = openReplays(config, { ...shared, catalogue, dispatcher })
   const intake = openIntake(config, { ...shared, catalogue, dispatcher })
@@ -253,6 +256,7 @@ function openDispatcher(
     ...parts,
     random: Math.random,
     composeTest: testEvents(parts.ids, parts.clock),
+    machineNow: Date.now,
     onStoreTime: parts.clock.follow,
     laneStuckMs: config.laneStuckMs,
     triesMax: config.concurrency,

@@ -9,6 +9,7 @@ export type Notification =
   | EndpointDisabled
   | BreakerTurned
   | LanesStuck
+  | LanesWithoutHead
   | ReplayFinished
   | BacklogTurned
   | RelayTurned
@@ -20,6 +21,7 @@ const everyType: Readonly<Record<NotificationType, true>> = {
   'posthorn.breaker.opened': true,
   'posthorn.breaker.closed': true,
   'posthorn.lane.stuck': true,
+  'posthorn.lanes.without_head': true,
   'posthorn.replay.finished': true,
   'posthorn.replay.settled': true,
   'posthorn.backlog.high': true,
@@ -63,6 +65,13 @@ export type LanesStuck = Readonly<{
   lane: string
   deliveryId: string
   sinceMs: number
+}>
+
+/** Lanes in which deliveries wait and none is due: a defect of Posthorn. */
+export type LanesWithoutHead = Readonly<{
+  type: 'posthorn.lanes.without_head'
+  tenant: string
+  count: number
 }>
 
 export type ReplayFinished = Readonly<{
@@ -159,6 +168,8 @@ export function subjectOf(notification: Notification): string {
       return `breaker ${notification.endpointId}`
     case 'posthorn.lane.stuck':
       return `lane ${notification.endpointId}`
+    case 'posthorn.lanes.without_head':
+      return `lanes ${tenant}`
     case 'posthorn.replay.finished':
     case 'posthorn.replay.settled':
       return `${notification.type} ${notification.replayId}`
@@ -204,6 +215,7 @@ export function isNews(told: Notification, next: Notification): boolean {
     case 'posthorn.dead_letters':
     case 'posthorn.endpoint.disabled':
     case 'posthorn.lane.stuck':
+    case 'posthorn.lanes.without_head':
     case 'posthorn.replay.finished':
     case 'posthorn.replay.settled':
       return true

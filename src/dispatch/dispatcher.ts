@@ -10,8 +10,10 @@ import { isCrowded } from '../core/next-action.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { SharedState } from '../shared-state/shared-state.ts'
+import type { MemberNews } from '../store/cluster-store.ts'
 import type { Store } from '../store/store.ts'
 import { tryOut } from './attempt.ts'
+import { BacklogLooks } from './backlog-looks.ts'
 import { type CancelAnswer, cancelDelivery } from './cancel.ts'
 import { type CancelledMany, type CancelMany, cancelMatching } from './cancel-matching.ts'
 import type { Catalogue } from './catalogue.ts'
@@ -22,7 +24,7 @@ import { Fresh } from './fresh.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 import { LostClaims } from './lost-claims.ts'
-import { Membership } from './membership.ts'
+import { Membership, type MembershipParts } from './membership.ts'
 import { Memory } from './memory.ts'
 import { Orphans } from './orphans.ts'
 import type { OtherHubs } from './other-hubs.ts'
@@ -44,8 +46,8 @@ export type DispatcherParts = Readonly<{
   random: () => number
   log: Logger
   notices: Notices
-  /** Told the store's time with every beat. */
-  onStoreTime: (now: number) => void
+  machineNow: () => number
+  onStoreTime: MembershipParts['onStoreTime']
   /** Makes the event of a try-out: it is signed and sent like any other, but not kept. */
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
   /** A lane whose head has failed for longer is told of. */
@@ -53,10 +55,6 @@ export type DispatcherParts = Readonly<{
   triesMax: number
   memoryBytesMax: number
 }>
-
-const resyncEveryMs = 30_000
-/** Hints of other members may get lost. */
-const sharedResyncEveryMs = 5_000
 
 /**
  * Puts the parts of the loop together, one EndpointWork for each endpoint, and takes what people and other members ask for.
@@ -76,11 +74,12 @@ export class Dispatcher {
   readonly #leases: LeaseKeeper
   readonly #lostClaims: LostClaims
   readonly #orphans: Orphans
+  readonly #backlog: BacklogLooks
   readonly #drain: Drain
   readonly #stopping = new AbortController()
   #stopped: Promise<void> | null = null
   #paused = false
-  #resync: NodeJS.Timeout | null = null
+  #standsAside = false
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
@@ -104,7 +103,7 @@ export class Dispatcher {
       lostLinks: this.#lostLinks,
       orphans: this.#orphans,
       stopping,
-      mayWork: () => this.membership.isMember,
+      mayWork: () => this.membership.checkLease(),
       onEnded: () => this.#drain.check(),
     })
     this.fresh = new Fresh({
@@ -117,7 +116,7 @@ export class Dispatcher {
       stopping,
       onEnded: () => this.#drain.check(),
     })
-    this.membership = new Membership({ ...parts, handlers: () => this.handlers })
+    this.membership = new Membership({ ...parts, news: () => this.#news })
     this.membership.listen({
       onMembership: (isMember) => this.#onMembership(isMember),
       onMembers: () => this.#onMembers(),
@@ -131,11 +130,18 @@ export class Dispatcher {
       isMember: () => this.membership.isMember,
       goOn: (work) => this.#loop.goOn(work),
     })
+    this.#backlog = new BacklogLooks({
+      ...parts,
+      works: this.#works,
+      membership: this.membership,
+      orphans: this.#orphans,
+      goOn,
+    })
     this.#drain = new Drain(() => this.#loop.isIdle && this.settling.idle && this.fresh.expected === 0)
   }
 
   async start(): Promise<void> {
-    const { store, catalogue, transport, clock, log } = this.#parts
+    const { store, catalogue, transport, clock } = this.#parts
     await this.membership.start()
     const now = clock.steady()
     const conditions = await this.#conditions.load()
@@ -163,11 +169,9 @@ export class Dispatcher {
       this.#goOnHere(endpointIds)
       this.#conditions.heard(conditionsOf.flatMap((id) => this.#works.get(id) ?? []))
     })
-    await this.#readBacklog()
+    await this.#backlog.start()
     this.#leases.start()
     if (this.membership.isShared) this.#lostClaims.start()
-    const resync = () => this.#readBacklog().catch((err) => log.warn({ err }, 'backlog.not_read'))
-    this.#resync = setInterval(resync, this.#resyncEveryMs).unref()
   }
 
   /** Takes nothing new, lets what is under way finish within the grace time, and hands the rest back untried. */
@@ -178,9 +182,10 @@ export class Dispatcher {
 
   async #stop(graceMs: number): Promise<void> {
     this.#stopping.abort()
-    if (this.#resync !== null) clearInterval(this.#resync)
+    this.#backlog.stop()
     this.#loop.close()
     for (const work of this.#works.values()) this.#loop.handBack(work)
+    this.membership.tell()
     await this.#drain.wait(graceMs, () => this.#loop.interrupt())
     this.settling.abandon()
     this.#leases.stop()
@@ -234,6 +239,16 @@ export class Dispatcher {
     this.#paused = paused
     this.#parts.log.warn({}, paused ? 'dispatch.paused' : 'dispatch.resumed')
     this.#setHalted()
+  }
+
+  /** Paused while the others deliver: they take its share of limits. */
+  set standsAside(aside: boolean) {
+    this.#standsAside = aside
+    this.membership.tell()
+  }
+
+  get #news(): MemberNews {
+    return { handlers: this.handlers, isWorking: !this.#standsAside && !this.#stopping.signal.aborted }
   }
 
   /** Takes a token of the endpoint's rate limit for a try-out; how long until there is one, if there is none now. */
@@ -315,21 +330,6 @@ export class Dispatcher {
     this.goOnAt(endpointIds)
   }
 
-  /** The store's own answer to what is due: hints may be missed, rows are not. */
-  async #readBacklog(): Promise<void> {
-    for (const { endpointId, nextDueAt } of await this.#parts.store.backlog(this.#parts.clock.steady())) {
-      const work = this.#works.get(endpointId)
-      work?.noteDue(nextDueAt)
-      if (work !== undefined) this.#loop.goOn(work)
-      else if (this.membership.isLeader) this.#orphans.endPending(endpointId)
-    }
-  }
-
-  /** Members do not all ask at the same moment. */
-  get #resyncEveryMs(): number {
-    return this.membership.isShared ? sharedResyncEveryMs * (0.8 + 0.2 * this.#parts.random()) : resyncEveryMs
-  }
-
   get #isHalted(): boolean {
     return this.#paused || !this.membership.isMember
   }
@@ -345,7 +345,7 @@ export class Dispatcher {
     if (!isMember) {
       for (const work of this.#works.values()) this.#loop.handBack(work)
       this.#loop.interrupt()
-    } else this.#readBacklog().catch((err) => this.#parts.log.warn({ err }, 'backlog.not_read'))
+    } else this.#backlog.lookSoon()
   }
 
   #onMembers(): void {

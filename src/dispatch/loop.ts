@@ -144,6 +144,7 @@ export class Loop {
   // ── 1. Claim ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #claim(work: EndpointWork, limit: number): void {
+    if (!this.#parts.mayWork()) return
     this.#claimer.claim(work, limit, (claims) => {
       for (const claim of claims) this.#takeStored(work, claim)
     })
@@ -151,6 +152,7 @@ export class Loop {
 
   /** `whenOpen: fail`: what is due while the breaker is open fails at once. */
   #refuse(work: EndpointWork, limit: number): void {
+    if (!this.#parts.mayWork()) return
     this.#claimer.claim(work, limit, (claims) => {
       // The probe may have closed the breaker meanwhile.
       const isRefused = work.passage(this.#parts.clock.steady()) === 'refuse'

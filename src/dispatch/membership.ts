@@ -1,16 +1,18 @@
 import type { Clock } from '../core/clock.ts'
 import { rankOf, shareOf } from '../core/shares.ts'
 import { type Logger, SeldomLog } from '../log.ts'
-import type { Beat, ClusterStore, MemberLease } from '../store/cluster-store.ts'
+import type { Beat, ClusterStore, MemberLease, MemberNews } from '../store/cluster-store.ts'
 
 export type MembershipParts = Readonly<{
   store: ClusterStore
   clock: Clock
+  /** The machine's clock, which goes on, or is set right, while a suspended machine's others stand still. */
+  machineNow: () => number
   log: Logger
   /** The store's time, with every answer. */
-  onStoreTime: (now: number) => void
-  /** The endpoints whose handlers run here. */
-  handlers: () => readonly string[]
+  onStoreTime: (now: number, store: Readonly<{ isShared: boolean }>) => void
+  /** What the others are told with every beat. */
+  news: () => MemberNews
 }>
 
 const noBeatEveryMs = 30_000
@@ -18,8 +20,8 @@ const noBeatEveryMs = 30_000
 /** They change with whatever other members change. */
 type Versions = Pick<Beat, 'registryVersion' | 'linksVersion'>
 
-/** Others hear of a newcomer with their next beat. */
-const beatsBeforeStart = 3
+/** Others hear of a newcomer with their next beat. It begins after two, however many beats hints have caused meanwhile. */
+const beatsBeforeStart = 2
 
 export interface MembershipListener {
   /** False: others may take what is in hand from now on. True: this process is a member again. */
@@ -28,7 +30,7 @@ export interface MembershipListener {
   onRegistry?(): Promise<void>
   /** A hub has come to a member, gone or moved, or a member is gone. While this fails it is called again with every beat. */
   onLinks?(): Promise<void>
-  /** There are other members than before. */
+  /** There are other members than before, or others that work. */
   onMembers?(): void
   /** With every beat. */
   onBeat?(): void
@@ -48,17 +50,25 @@ export class Membership {
   #leader: string | null = null
   #handlersElsewhere: ReadonlySet<string> = new Set()
   #members: readonly string[] = []
+  /** Those of them that make attempts. */
+  #working: readonly string[] = []
   #registryVersion: number | null = null
   /** When hubs were looked at last. */
   #linksAt: Readonly<{ version: number; members: readonly string[] }> | null = null
-  /** Since it joined. */
-  #beats = 0
+  /** Whether the others have heard by now that this member works, and leave it its share. */
+  #hasShare = false
+  #sharing: NodeJS.Timeout | null = null
   readonly #listeners = new Set<MembershipListener>()
   /** While the database is away every beat fails. */
   readonly #noBeat: SeldomLog
   #isMember = false
+  /** Null: this process is alone, or has not joined. */
+  #lease: MemberLease | null = null
   /** By the steady clock; null: never. */
   #lapsesAt: number | null = null
+  /** The same by the machine's clock. */
+  #lapsesAtMachine = Number.POSITIVE_INFINITY
+  #joining: Promise<MemberLease | null> | null = null
   #isStopped = false
   #isRenewing = false
   #isAskedAgain = false
@@ -70,9 +80,21 @@ export class Membership {
     this.#noBeat = new SeldomLog(parts.log, noBeatEveryMs, parts.clock.steady)
   }
 
-  /** A process that was stopped for a while handles what has come meanwhile before its timers: the clock decides. */
   get isMember(): boolean {
-    if (this.#lapsesAt !== null && this.#parts.clock.steady() >= this.#lapsesAt) this.#change(false)
+    return this.#isMember && !this.#hasLapsed
+  }
+
+  get #hasLapsed(): boolean {
+    const { clock, machineNow } = this.#parts
+    return this.#lapsesAt !== null && (clock.steady() >= this.#lapsesAt || machineNow() >= this.#lapsesAtMachine)
+  }
+
+  /**
+   * Ends the membership if its lease has lapsed, and answers whether this process still is a member. Asked before anything
+   * starts: a process that was stopped for a while handles what has come meanwhile before its timers.
+   */
+  checkLease(): boolean {
+    if (this.#hasLapsed) this.#change(false)
     return this.#isMember
   }
 
@@ -100,13 +122,13 @@ export class Membership {
   }
 
   /**
-   * What this member may use of a limit that all of them keep together; null: all of it. A newcomer begins when the others
-   * have heard of it.
+   * What this member may use of a limit that those that work keep together; null: all of it. It begins when the others have
+   * heard that it works.
    */
   shareOf(endpointId: string, limit: number): number | null {
     if (!this.isShared || this.#members.length < 2) return null
-    if (this.#beats < beatsBeforeStart) return 0
-    return shareOf(limit, rankOf(endpointId, this.#id, this.#members), this.#members.length)
+    if (!this.#hasShare) return 0
+    return shareOf(limit, rankOf(endpointId, this.#id, this.#working), this.#working.length)
   }
 
   /** Whether this process does what only one should. */
@@ -114,21 +136,33 @@ export class Membership {
     return this.isMember && this.#leader === this.#id
   }
 
+  /** From then on this process goes by the store's time: it comes before anything is loaded that may be due. */
+  join(): Promise<MemberLease | null> {
+    this.#joining ??= this.#join()
+    return this.#joining
+  }
+
   async start(): Promise<void> {
-    const lease = await this.#join()
-    await this.#beat(lease?.leaseMs ?? null)
+    const lease = await this.join()
+    await this.#beat()
     if (lease === null) return
-    const beat = () => this.#beatSafely(lease.leaseMs)
+    const beat = () => this.#beatSafely()
     this.#beating = setInterval(beat, lease.beatEveryMs)
-    this.#parts.store.onHint(({ registry, links }) => {
-      if (registry || links) beat()
+    this.#parts.store.onHint(({ registry, links, members }) => {
+      if (registry || links || members) beat()
     })
+  }
+
+  /** What the others should know has changed. */
+  tell(): void {
+    if (this.isShared) this.#beatSafely()
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true
     if (this.#beating !== null) clearInterval(this.#beating)
     if (this.#lapsing !== null) clearTimeout(this.#lapsing)
+    this.#endShare()
     await this.#parts.store.leave().catch((err) => this.#parts.log.warn({ err }, 'member.not_left'))
   }
 
@@ -137,47 +171,49 @@ export class Membership {
     const sentAt = clock.steady()
     const { id, now, lease } = await store.join()
     const tookMs = clock.steady() - sentAt
-    onStoreTime(now)
+    onStoreTime(now, { isShared: lease !== null })
     this.#id = id
-    this.#beats = 0
+    this.#lease = lease
+    this.#endShare()
     this.#isMember = true
     if (lease !== null) this.#extend(lease.leaseMs - tookMs)
     return lease
   }
 
   /** One at a time: two answers that say that this member was fenced would make two new ones of it. */
-  #beatSafely(leaseMs: number): void {
+  #beatSafely(): void {
     if (this.#isRenewing) this.#isAskedAgain = true
-    else this.#beat(leaseMs).catch((err) => this.#noBeat.warn('beat', { err }, 'member.no_beat'))
+    else this.#beat().catch((err) => this.#noBeat.warn('beat', { err }, 'member.no_beat'))
   }
 
-  async #beat(leaseMs: number | null): Promise<void> {
-    const { registryVersion, linksVersion } = await this.#renew(leaseMs)
-    if (this.#isStopped || leaseMs === null) return
+  async #beat(): Promise<void> {
+    const { registryVersion, linksVersion } = await this.#renew()
+    if (this.#isStopped || this.#lease === null) return
     for (const listener of this.#listeners) listener.onBeat?.()
     await this.#noteRegistry(registryVersion)
     await this.#noteLinks({ version: linksVersion, members: this.#members })
   }
 
   /** Answers the versions by which changes of others are known. */
-  async #renew(leaseMs: number | null): Promise<Versions> {
+  async #renew(): Promise<Versions> {
     this.#isRenewing = true
     try {
-      return await this.#renewed(leaseMs)
+      return await this.#renewed()
     } finally {
       this.#isRenewing = false
       const isAskedAgain = this.#isAskedAgain && !this.#isStopped
       this.#isAskedAgain = false
-      if (isAskedAgain && leaseMs !== null) this.#beatSafely(leaseMs)
+      if (isAskedAgain) this.#beatSafely()
     }
   }
 
-  async #renewed(leaseMs: number | null): Promise<Versions> {
+  async #renewed(): Promise<Versions> {
     const { store, clock, log, onStoreTime } = this.#parts
     const sentAt = clock.steady()
-    const { leader, members, now, isLost, handlersElsewhere, ...versions } = await store.beat(this.#parts.handlers())
+    const news = this.#parts.news()
+    const { leader, members, working, now, isLost, handlersElsewhere, ...versions } = await store.beat(news)
     const tookMs = clock.steady() - sentAt
-    onStoreTime(now)
+    onStoreTime(now, { isShared: this.#lease !== null })
     if (this.#isStopped) return versions
     if (leader !== this.#leader && this.#leader !== null)
       log.info({ leader, isThis: leader === this.#id }, 'leader.changed')
@@ -188,21 +224,36 @@ export class Membership {
       this.#change(false)
       await this.#join()
       for (const listener of this.#listeners) listener.onMembership?.(true)
-    } else if (leaseMs !== null && tookMs < leaseMs) {
-      this.#extend(leaseMs - tookMs)
+    } else if (this.#lease !== null && tookMs < this.#lease.leaseMs) {
+      this.checkLease()
+      this.#extend(this.#lease.leaseMs - tookMs)
       this.#change(true)
-      this.#noteMembers(members)
+      if (news.isWorking) this.#shareSoon(this.#lease)
+      else this.#endShare()
+      this.#noteMembers(members, working)
     }
     return versions
   }
 
-  #noteMembers(members: readonly string[]): void {
-    this.#beats += 1
-    const isSame = members.length === this.#members.length && members.every((id, at) => id === this.#members[at])
-    if (isSame && this.#beats !== beatsBeforeStart) return
+  #noteMembers(members: readonly string[], working: readonly string[]): void {
+    if (isSame(members, this.#members) && isSame(working, this.#working)) return
     this.#tellChange(members)
     this.#members = members
+    this.#working = working
     for (const listener of this.#listeners) listener.onMembers?.()
+  }
+
+  #shareSoon({ beatEveryMs }: MemberLease): void {
+    this.#sharing ??= setTimeout(() => {
+      this.#hasShare = true
+      for (const listener of this.#listeners) listener.onMembers?.()
+    }, beatsBeforeStart * beatEveryMs)
+  }
+
+  #endShare(): void {
+    if (this.#sharing !== null) clearTimeout(this.#sharing)
+    this.#sharing = null
+    this.#hasShare = false
   }
 
   #tellChange(members: readonly string[]): void {
@@ -230,6 +281,7 @@ export class Membership {
   #extend(leftMs: number): void {
     if (this.#lapsing !== null) clearTimeout(this.#lapsing)
     this.#lapsesAt = this.#parts.clock.steady() + leftMs
+    this.#lapsesAtMachine = this.#parts.machineNow() + leftMs
     this.#lapsing = setTimeout(() => this.#change(false), Math.max(0, leftMs))
   }
 
@@ -239,4 +291,8 @@ export class Membership {
     this.#parts.log.warn({ member: this.#id }, isMember ? 'member.back' : 'member.lapsed')
     for (const listener of this.#listeners) listener.onMembership?.(isMember)
   }
+}
+
+function isSame(ids: readonly string[], before: readonly string[]): boolean {
+  return ids.length === before.length && ids.every((id, at) => id === before[at])
 }

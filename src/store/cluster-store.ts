@@ -15,10 +15,11 @@ export interface ClusterStore {
   join(): Promise<Joined>
 
   /**
-   * Renews the lease, tells the others of which endpoints the handlers run here, and answers who they are. `isLost`: another
-   * member has fenced this one, which has to join again.
+   * Renews the lease, tells the others what is new here, and answers who they are. `isLost`: another member has fenced this
+   * one, which has to join again. The others get a hint when it begins to work, or ceases to. Default: it works, and no
+   * handlers run here.
    */
-  beat(handlers?: readonly string[]): Promise<Beat>
+  beat(news?: MemberNews): Promise<Beat>
 
   /** Ends the membership: others take its work at once. May be called twice. */
   leave(): Promise<void>
@@ -78,7 +79,19 @@ export type MemberHint = Readonly<{
   registry: boolean
   /** A hub has come, gone or moved. */
   links: boolean
+  /** A member works from now on, or does not any more. */
+  members: boolean
 }>
+
+/** What a member tells the others of itself. */
+export type MemberNews = Readonly<{
+  /** The endpoints whose handlers run there. */
+  handlers: readonly string[]
+  /** Whether it makes attempts: it is neither paused by itself nor about to end. */
+  isWorking: boolean
+}>
+
+export const plainNews: MemberNews = { handlers: [], isWorking: true }
 
 /** A process that shares the store. */
 export type Member = Readonly<{
@@ -108,7 +121,9 @@ export type Beat = Readonly<{
   now: number
   /** The ids of all members, this one included, oldest first. */
   members: readonly string[]
-  /** Who does what only one should: everything it does is idempotent, so two leaders for a moment do no harm. */
+  /** Those of them whose last beat said that they work. */
+  working: readonly string[]
+  /** One that works, if there is one. It does what only one should: everything it does is idempotent, so two leaders for a moment do no harm. */
   leader: string
   /** Raised by every put and every removal of the registry, of whichever kind. While it is the same, nobody has to read again. */
   registryVersion: number

@@ -74,6 +74,10 @@ export async function openOperating(parts: OperatingParts): Promise<Operating> {
   const endpointOf = (id: string) => catalogue.get(id)
   const routeWatch = new RouteWatch({ endpoints, endpointOf, linkOf, notices, log })
   upkeep.onRun(metrics.upkeepDone)
+  upkeep.onRun(() => {
+    const count = upkeep.headlessLanes
+    if (count > 0) tell({ type: 'posthorn.lanes.without_head', tenant: defaultTenant, count })
+  })
   notifications.subscribe(({ type }) => metrics.notified(type))
   watchForMetrics(parts, { stats, upkeep, relayWatch })
   const endTraces = await openTraces(notices, parts.version)
@@ -108,7 +112,8 @@ function watchForMetrics(
     paused: () => dispatcher.paused,
     listeningMembers,
     membersAgree: () => dispatcher.disagreement === null,
-    headlessLanes: () => upkeep.headlessLanes,
+    // What one found that led before, the leader looks for again.
+    headlessLanes: () => (dispatcher.leads ? upkeep.headlessLanes : 0),
     upkeep: () => upkeep.state,
     wall: clock.wall,
     steady: clock.steady,

@@ -88,7 +88,7 @@ export class Upkeep {
 
   constructor(parts: UpkeepParts) {
     this.#parts = parts
-    this.#bornAt = parts.clock.steady()
+    this.#bornAt = parts.clock.monotonic()
     this.#ages = new Ages(parts.clock)
     this.#now = parts.now ?? (() => performance.now())
   }
@@ -102,7 +102,7 @@ export class Upkeep {
     return { running: this.#underway !== null, last: this.#last, nextAt: this.#nextAt }
   }
 
-  /** False after the machine's clock was set, until it can be trusted again: nothing is expired or deleted meanwhile. */
+  /** False after the wall clock was set, until it can be trusted again: nothing is expired or deleted meanwhile. */
   get agesKnown(): boolean {
     return this.#ages.look() !== null
   }
@@ -152,25 +152,25 @@ export class Upkeep {
   async #run(): Promise<UpkeepReport> {
     const { clock, log, settings } = this.#parts
     const startedAt = clock.wall()
-    const steadyAt = clock.steady()
+    const beganAt = clock.monotonic()
     this.#hurriesAt = this.#now() + settings.everyMs
     const counts: Counts = { expired: 0, deliveries: 0, events: 0, keys: 0, replays: 0, pagesFreed: 0 }
     // Fixed for the whole run: whatever somebody does to the clock, nothing goes too early.
     const ages = this.#ages.look()
     let skipped = this.#reasonToSkip(ages)
-    const full = skipped === null && (this.#lastFullAt === null || steadyAt - this.#lastFullAt >= dayMs)
+    const full = skipped === null && (this.#lastFullAt === null || beganAt - this.#lastFullAt >= dayMs)
     if (skipped === null && ages !== null) {
       await this.#expire(ages, counts)
       await this.#pruneEvents(ages, full, counts)
-      await this.#pruneRest(ages, Math.min(startedAt, steadyAt), counts)
+      await this.#pruneRest(ages, Math.min(startedAt, beganAt), counts)
     }
     await this.#shrink(counts)
     if (this.#stopping.signal.aborted) skipped = 'stopping'
     else {
-      if (full) this.#lastFullAt = steadyAt
+      if (full) this.#lastFullAt = beganAt
       await this.#lookForHeadlessLanes()
     }
-    const report = { startedAt, tookMs: clock.steady() - steadyAt, ...counts, full, skipped }
+    const report = { startedAt, tookMs: clock.monotonic() - beganAt, ...counts, full, skipped }
     this.#last = report
     log.info({ ...report, startedAt: new Date(startedAt).toISOString() }, 'upkeep.done')
     for (const listener of this.#listeners) listener(report)
@@ -185,7 +185,7 @@ export class Upkeep {
 
   #reasonToSkip(ages: Reckoning | null): SkipReason | null {
     const { clock, settings } = this.#parts
-    if (clock.steady() - this.#bornAt < settings.afterMs) return 'just_started'
+    if (clock.monotonic() - this.#bornAt < settings.afterMs) return 'just_started'
     return ages === null ? 'clocks_apart' : null
   }
 
@@ -236,7 +236,7 @@ export class Upkeep {
     })
   }
 
-  /** `earliest`: of the two clocks, for the ends of replays, which no correction is known for. */
+  /** `earliest`: of wall and monotonic clock, for the ends of replays, which no correction is known for. */
   async #pruneRest({ now, correction }: Reckoning, earliest: number, counts: Counts): Promise<void> {
     await this.#prune({ what: 'keys', now, correction }, ({ deleted }) => {
       counts.keys += deleted

@@ -26,7 +26,8 @@ async function openScene(t: TestContext, openState: OpenDedupState) {
       warn: (_: object, words: string) => logged.push(words),
       info: (_: object, words: string) => logged.push(words),
     } as unknown as Logger
-    const clock = { wall: () => time.now, steady: () => time.now }
+    const now = () => time.now
+    const clock = { wall: now, steady: now, monotonic: now }
     const dedup = new Dedup({ state, clock, log, scope: 'billing', leaseMs: hourMs, ...given })
     return { state, time, logged, dedup }
   }

@@ -82,7 +82,7 @@ export function hubMemoryContract(name: string, open: OpenMemory): void {
       const reopen = await open(t)
       let now = Date.UTC(2026, 0, 1)
       let setBack = 0
-      const clock: Clock = { wall: () => now + setBack, steady: () => now }
+      const clock: Clock = { wall: () => now + setBack, steady: () => now, monotonic: () => now }
       const memory = reopen({ clock, ageMsMax: 1_000 })
       const fill = (from: string): void => {
         for (let n = 0; n < 200; n++) memory.keep(anEnd({ delivery: `${from}_${n}` }))
@@ -102,7 +102,7 @@ export function hubMemoryContract(name: string, open: OpenMemory): void {
       const reopen = await open(t)
       let now = Date.UTC(2026, 0, 1)
       let ahead = 0
-      const clock: Clock = { wall: () => now + ahead, steady: () => now }
+      const clock: Clock = { wall: () => now + ahead, steady: () => now, monotonic: () => now }
       const memory = reopen({ clock, ageMsMax: 3_600_000 })
       const fill = (from: string): void => {
         for (let n = 0; n < 70; n++) memory.keep(anEnd({ delivery: `${from}_${n}` }))

@@ -14,7 +14,7 @@ const dayMs = 86_400_000
 
 test('the clocks are apart when they disagree by more than an hour, in either direction', () => {
   const hourMs = 3_600_000
-  const at = (skewMs: number) => ({ steady: () => 1_000_000_000, wall: () => 1_000_000_000 + skewMs })
+  const at = (skewMs: number) => ({ monotonic: () => 1_000_000_000, wall: () => 1_000_000_000 + skewMs })
   for (const skewMs of [0, 1, hourMs, -hourMs]) assert.equal(areApart(at(skewMs)), false, String(skewMs))
   for (const skewMs of [hourMs + 1, -hourMs - 1, 1e12]) assert.equal(areApart(at(skewMs)), true, String(skewMs))
 })
@@ -23,15 +23,15 @@ const startedAt = Date.UTC(2026, 0, 1)
 const minuteMs = 60_000
 
 /** How far the wall clock is ahead, look by look, ten minutes apart; what ages are measured by at the last look. */
-const corrections: readonly (readonly [string, readonly number[], 'steady' | 'wall' | null])[] = [
-  ['nobody has set it', [0, 0], 'steady'],
-  ['it goes a little wrong', [0, minuteMs], 'steady'],
+const corrections: readonly (readonly [string, readonly number[], 'monotonic' | 'wall' | null])[] = [
+  ['nobody has set it', [0, 0], 'monotonic'],
+  ['it goes a little wrong', [0, minuteMs], 'monotonic'],
   ['it was just set', [0, dayMs], null],
   ['it was set, and goes on from there', [0, dayMs, dayMs], 'wall'],
   ['it drifts by seconds meanwhile', [0, dayMs, dayMs + 2_000], 'wall'],
   ['it is set once more', [0, dayMs, 2 * dayMs], null],
   ['it was set back, and goes on from there', [0, -dayMs, -dayMs], 'wall'],
-  ['it was set, and set right again', [0, dayMs, dayMs, 0], 'steady'],
+  ['it was set, and set right again', [0, dayMs, dayMs, 0], 'monotonic'],
   ['it shows 1970, and goes on from there', [0, -startedAt, -startedAt], null],
 ]
 
@@ -40,27 +40,27 @@ for (const [name, aheads, expected] of corrections) {
     let skew: Skew | null = null
     let ages: Reckoning | null = null
     aheads.forEach((aheadMs, look) => {
-      const steady = startedAt + look * correctedMsMin
-      const clock = { steady: () => steady, wall: () => steady + aheadMs }
+      const monotonic = startedAt + look * correctedMsMin
+      const clock = { monotonic: () => monotonic, wall: () => monotonic + aheadMs }
       skew = skewAfter(skew, clock)
       ages = reckoning(skew, clock, startedAt)
     })
-    const steady = startedAt + (aheads.length - 1) * correctedMsMin
-    const wall = steady + (aheads.at(-1) ?? 0)
+    const monotonic = startedAt + (aheads.length - 1) * correctedMsMin
+    const wall = monotonic + (aheads.at(-1) ?? 0)
     const now = (ages as Reckoning | null)?.now ?? null
-    assert.equal(now, expected === null ? null : expected === 'wall' ? wall : Math.min(wall, steady))
+    assert.equal(now, expected === null ? null : expected === 'wall' ? wall : Math.min(wall, monotonic))
   })
 }
 
 test('what was written by a clock that was behind is as much younger as that; nothing else is', () => {
-  const clock = { steady: () => startedAt + 5_000, wall: () => startedAt + 5_000 + dayMs }
+  const clock = { monotonic: () => startedAt + 5_000, wall: () => startedAt + 5_000 + dayMs }
   const ages = reckoning({ aheadMs: dayMs, since: startedAt - correctedMsMin }, clock, startedAt)
   const at = (instant: number) => corrected(instant, ages?.correction ?? null) - instant
   assert.deepEqual([startedAt - 1, startedAt, startedAt + 5_000, startedAt + 5_001].map(at), [0, dayMs, dayMs, 0])
 })
 
 test('what was written by a clock that was ahead is not made older', () => {
-  const clock = { steady: () => startedAt + 5_000, wall: () => startedAt + 5_000 - dayMs }
+  const clock = { monotonic: () => startedAt + 5_000, wall: () => startedAt + 5_000 - dayMs }
   const ages = reckoning({ aheadMs: -dayMs, since: startedAt - correctedMsMin }, clock, startedAt)
   assert.deepEqual(ages, { now: startedAt + 5_000 - dayMs, correction: null })
 })

@@ -68,14 +68,14 @@ test('a handler that wants one event later holds no others; one that is unavaila
 test('an endpoint fails for too long by both what is kept and what was seen', () => {
   const http = anEndpoint({ disableAfterMs: dayMs })
   const failing = { ...fresh, failingSince: now - dayMs }
-  const clock = { wall: () => now, steady: () => now }
+  const clock = { wall: () => now, steady: () => now, monotonic: () => now }
   assert.equal(isFailingTooLong(http, failing, now - 10 * minuteMs, clock), true)
   assert.equal(isFailingTooLong(http, failing, now - 9 * minuteMs, clock), false)
   assert.equal(isFailingTooLong(http, failing, null, clock), false)
   assert.equal(isFailingTooLong(http, { ...failing, failingSince: now - dayMs + 1 }, now - dayMs, clock), false)
   assert.equal(isFailingTooLong(anEndpoint({ disableAfterMs: null }), failing, now - dayMs, clock), false)
   assert.equal(isFailingTooLong(aHandler(), failing, now - dayMs, clock), false)
-  const set = { wall: () => now + 2 * dayMs, steady: () => now }
+  const set = { wall: () => now + 2 * dayMs, steady: () => now, monotonic: () => now }
   assert.equal(isFailingTooLong(http, failing, now - 10 * minuteMs, set), false)
   assert.equal(isFailingTooLong(http, failing, now - dayMs, set), true)
 })

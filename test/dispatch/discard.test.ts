@@ -5,8 +5,8 @@ import { discardMatching } from '../../src/dispatch/discard.ts'
 import type { Claim } from '../../src/store/pipeline-store.ts'
 import { claimDue, ended, statusOf, withEndpoint } from '../contracts/store/promises.ts'
 import { anArrival, t0 } from '../support/builders.ts'
-import { WatchedStore } from '../support/dispatch-bench.ts'
 import { openStoreFile, tempFolder } from '../support/sqlite.ts'
+import { WatchedStore } from '../support/watched-store.ts'
 
 test('what becomes a dead letter between two steps of a discard stays, however early it was received', async (t) => {
   const folder = await tempFolder()

@@ -6,9 +6,9 @@ import { openLog } from '../../src/log.ts'
 import type { OwnLinks } from '../../src/transports/relay-gate.ts'
 import { PostgresScene } from '../store/postgres-scene.ts'
 import { aRelayEndpoint, t0 } from '../support/builders.ts'
-import { WatchedStore } from '../support/dispatch-bench.ts'
 import { eventually } from '../support/eventually.ts'
 import { noPostgres } from '../support/postgres.ts'
+import { WatchedStore } from '../support/watched-store.ts'
 
 const limits = { skip: noPostgres() ?? false, timeout: 60_000 }
 const lease = { leaseMs: 60_000, beatEveryMs: 2_000 }

@@ -4,6 +4,7 @@ import type { RetryPolicy } from '../../src/core/retry-policy.ts'
 import type { Beat } from '../../src/store/cluster-store.ts'
 import { anArrival } from '../support/builders.ts'
 import { anInput, answered, type Bench, exactWebhook, numberIn, openBench } from '../support/dispatch-bench.ts'
+import { withMembers } from '../support/watched-store.ts'
 
 /** So long that nothing here waits it out. */
 const hours: RetryPolicy = {
@@ -226,7 +227,7 @@ describe('a hub that comes from another member', () => {
     const { onAnswer } = bench.watched
     bench.watched.onAnswer = (name, answer) => {
       const told = onAnswer(name, answer)
-      return name === 'beat' ? { ...(told as Beat), members: ['single', 'mbr_new'] } : told
+      return name === 'beat' ? withMembers(told as Beat, ['single', 'mbr_new']) : told
     }
     for (const run of bench.hub.open) run.answer(answered(200))
     await bench.pass(lease.beatEveryMs)

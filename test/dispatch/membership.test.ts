@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Delivery } from '../../src/core/delivery.ts'
-import type { Beat } from '../../src/store/cluster-store.ts'
+import type { Beat, MemberNews } from '../../src/store/cluster-store.ts'
+import { anArrival } from '../support/builders.ts'
 import { answered, type Bench, numberIn, openBench } from '../support/dispatch-bench.ts'
 import type { Script } from '../support/scripted-wire.ts'
+import { withMembers } from '../support/watched-store.ts'
 
 const lease = { leaseMs: 10_000, beatEveryMs: 2_000 }
 
@@ -37,6 +39,16 @@ describe('a process that shares its store', () => {
     assert.equal(bench.wire.tries.length, 2)
   })
 
+  test('finds what another member has accepted although no hint has come', async (t) => {
+    const bench = await openBench(t, { lease })
+    const endpoint = await bench.add()
+    await bench.store.append([anArrival(endpoint, { delivery: { dueAt: bench.time.nowMs } })])
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 0)
+    await bench.pass(5_000, 1_000)
+    assert.deepEqual(await bench.tally(), { delivered: 1 })
+  })
+
   test('hints at every event that it cannot take itself: another member may', async (t) => {
     const bench = await openBench(t, { lease })
     const endpoint = await bench.addHandler()
@@ -63,7 +75,7 @@ describe('a process that shares its store', () => {
     const { id } = await bench.add({ concurrency: 1, rateLimit: { perSecond: 1 } })
     bench.watched.onAnswer = (name, answer) =>
       name === 'beat'
-        ? { ...(answer as Beat), members: ['single', ...Array.from({ length: 9 }, (_, n) => `mbr_${n}`)] }
+        ? withMembers(answer as Beat, ['single', ...Array.from({ length: 9 }, (_, n) => `mbr_${n}`)])
         : answer
     await bench.pass(3 * lease.beatEveryMs, 1_000)
     assert.equal(bench.dispatcher.tryOutWaitMs(id), null)
@@ -75,7 +87,7 @@ describe('a process that shares its store', () => {
     let members: readonly string[] = ['single', 'mbr_a', 'mbr_b']
     bench.watched.onAnswer = (name, answer) => {
       if (name === 'join') return { ...(answer as object), lease }
-      return name === 'beat' ? { ...(answer as Beat), members } : answer
+      return name === 'beat' ? withMembers(answer as Beat, members) : answer
     }
     await bench.pass(3 * lease.beatEveryMs, 1_000)
     await bench.add({ concurrency: 6 })
@@ -86,6 +98,102 @@ describe('a process that shares its store', () => {
     await bench.pass(lease.beatEveryMs, 1_000)
     assert.equal(bench.wire.tries.length, 6)
     bench.wire.answerAll(answered(200))
+  })
+
+  test('that has just joined leaves the others their shares for two beats, however often hints make it beat', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat' ? withMembers(answer as Beat, ['single', 'mbr_a']) : answer
+    await bench.pass(lease.beatEveryMs / 2)
+    await bench.add({ concurrency: 2 })
+    for (let n = 0; n < 5; n++) {
+      bench.watched.hear({ registry: true })
+      await bench.quiet()
+      await bench.send({ n })
+    }
+    assert.equal(bench.watched.calls('beat'), 6)
+    await bench.pass(1.5 * lease.beatEveryMs - 1, 500)
+    assert.equal(bench.wire.tries.length, 0)
+    await bench.pass(1)
+    assert.equal(bench.wire.tries.length, 1)
+    bench.wire.answerAll(answered(200))
+  })
+
+  test('gives no share to members that do not work', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    const members = ['single', 'mbr_a', 'mbr_b']
+    let working = members
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat' ? withMembers(answer as Beat, members, working) : answer
+    await bench.pass(3 * lease.beatEveryMs, 1_000)
+    await bench.add({ concurrency: 6 })
+    for (let n = 0; n < 10; n++) await bench.send({ n })
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 2)
+    working = ['single', 'mbr_b']
+    bench.watched.hear({ members: true })
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 3)
+    bench.wire.answerAll(answered(200))
+  })
+
+  test('tells the others at once when it stands aside, and waits two beats for its share when it works again', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    const told: unknown[] = []
+    bench.watched.onCall = (name, [news]) => name === 'beat' && told.push((news as MemberNews).isWorking)
+    bench.watched.onAnswer = (name, answer) =>
+      name === 'beat' ? withMembers(answer as Beat, ['single', 'mbr_a'], told.at(-1) ? undefined : ['mbr_a']) : answer
+    bench.dispatcher.standsAside = true
+    await bench.quiet()
+    assert.deepEqual(told, [false])
+    bench.dispatcher.standsAside = false
+    await bench.quiet()
+    assert.deepEqual(told, [false, true])
+    await bench.add({ concurrency: 2 })
+    for (let n = 0; n < 5; n++) await bench.send({ n })
+    await bench.pass(2 * lease.beatEveryMs - 1, 500)
+    assert.equal(bench.wire.tries.length, 0)
+    await bench.pass(1)
+    assert.equal(bench.wire.tries.length, 1)
+    bench.wire.answerAll(answered(200))
+  })
+
+  test('tells the others as soon as it is stopped, while its attempts finish', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    await bench.add()
+    await bench.send()
+    await bench.quiet()
+    const told: unknown[] = []
+    bench.watched.onCall = (name, [news]) => told.push(name === 'beat' ? (news as MemberNews).isWorking : name)
+    const stopping = bench.dispatcher.stop(20_000)
+    await bench.quiet()
+    assert.deepEqual(told, [false])
+    bench.wire.answerAll(answered(200))
+    await stopping
+    assert.deepEqual(told.at(-1), 'leave')
+  })
+
+  test('is asked whether it is a member without any consequence', async (t) => {
+    const bench = await openBench(t, { lease })
+    const { membership } = bench.dispatcher
+    bench.time.nowMs += lease.leaseMs
+    assert.equal(membership.isMember, false)
+    assert.equal(membership.isLeader, false)
+    assert.ok(!bench.logged.includes('member.lapsed'))
+    assert.equal(membership.checkLease(), false)
+    assert.ok(bench.logged.includes('member.lapsed'))
+  })
+
+  test('that was stopped for longer than its lease claims nothing before a beat', async (t) => {
+    const bench = await openBench(t, { lease })
+    const { id } = await bench.add()
+    const claims = bench.watched.calls('claim')
+    bench.time.nowMs += lease.leaseMs
+    bench.dispatcher.goOnAt([id])
+    await bench.quiet()
+    assert.equal(bench.watched.calls('claim'), claims)
+    await bench.pass(lease.beatEveryMs)
+    assert.ok(bench.watched.calls('claim') > claims)
   })
 
   test('goes on with everything when a beat is answered again', async (t) => {
@@ -128,6 +236,22 @@ describe('a process that shares its store', () => {
     assert.equal(bench.wire.tries.length, 1)
     assert.deepEqual(await bench.tally(), { delivered: 1, pending: 2 })
     assert.ok(bench.logged.includes('member.lapsed'))
+  })
+
+  test('that was suspended with its machine starts nothing before a beat, once the machine knows the time', async (t) => {
+    const bench = await openBench(t, { lease, script: () => 'hold' })
+    await bench.add({ concurrency: 1 })
+    for (let n = 0; n < 3; n++) await bench.send({ n })
+    await bench.quiet()
+    // No timer and no steady clock has noticed anything.
+    bench.time.skewMs = lease.leaseMs
+    bench.wire.answerAll(answered(200))
+    await bench.quiet()
+    assert.equal(bench.wire.tries.length, 1)
+    assert.ok(bench.logged.includes('member.lapsed'))
+    bench.wire.script = () => answered(200)
+    await bench.pass(lease.beatEveryMs)
+    assert.deepEqual(await bench.tally(), { delivered: 3 })
   })
 
   test('takes no heart from an answer that is older than its lease', async (t) => {

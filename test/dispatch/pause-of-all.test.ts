@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PauseOfAll } from '../../src/dispatch/pause-of-all.ts'
+import { type Pause, PauseOfAll } from '../../src/dispatch/pause-of-all.ts'
 import type { Store } from '../../src/store/store.ts'
 import { storeFor } from '../support/sqlite.ts'
 
 /** The pause as one process has it, and what was applied there. */
 async function started(store: Store, startedPaused = false) {
   const applied: boolean[] = []
-  const pause = new PauseOfAll(store, startedPaused, (paused) => applied.push(paused))
+  const pause = new PauseOfAll(store, startedPaused, ({ paused }) => applied.push(paused))
   await pause.load()
   return { pause, applied }
 }
@@ -42,4 +42,18 @@ test('what was said before a process started paused does not end its pause', asy
   const { pause } = await started(store, true)
   await pause.refresh()
   assert.equal(pause.paused, true)
+})
+
+test('a process knows whether it alone is paused', async (t) => {
+  const store = await storeFor(t)
+  const applied: Pause[] = []
+  const pause = new PauseOfAll(store, true, (each) => applied.push(each))
+  await pause.load()
+  await pause.set(true)
+  await pause.set(false)
+  assert.deepEqual(applied, [
+    { paused: true, isOwn: true },
+    { paused: true, isOwn: false },
+    { paused: false, isOwn: false },
+  ])
 })

@@ -75,7 +75,7 @@ export async function openServedParts(
     fatal: write,
     level: 'info',
   } as unknown as Logger
-  const clock = { wall: Date.now, steady: Date.now }
+  const clock = { wall: Date.now, steady: Date.now, monotonic: Date.now }
   const ids = new IdSource(0)
   const notices = new Notices((error) => assert.fail(String(error)))
   const catalogue = new Catalogue(store, notices)
@@ -85,6 +85,7 @@ export async function openServedParts(
     ...{ store, catalogue, transport: new TransportSet([transport]), clock, log, notices, random: Math.random },
     state: new MemoryState(clock.steady),
     otherHubs: new OtherMembers(),
+    machineNow: Date.now,
     onStoreTime: () => {},
     composeTest: () => {
       throw new Error('no test events here')
@@ -144,7 +145,7 @@ export async function openServedParts(
     relays: new Relays(store),
     gate: closedGate,
     dispatcher,
-    pauseOfAll: new PauseOfAll(store, false, (paused) => {
+    pauseOfAll: new PauseOfAll(store, false, ({ paused }) => {
       dispatcher.paused = paused
     }),
     replays,

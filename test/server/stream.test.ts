@@ -188,7 +188,8 @@ test('a reader that does not read costs a bounded part of memory and is told how
 async function openWithAnother() {
   const group = new Set<MemoryBus>()
   const onDefect = (error: unknown) => assert.fail(String(error))
-  const clock = { wall: () => t0, steady: () => performance.now() }
+  const steady = () => performance.now()
+  const clock = { wall: () => t0, steady, monotonic: steady }
   const exchange = (notices: Notices) =>
     new NoticeExchange({ bus: new MemoryBus(group), notices, clock, onSent: () => {} })
   const exchanges: NoticeExchange[] = []

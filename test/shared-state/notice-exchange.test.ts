@@ -58,7 +58,7 @@ function openScene(t: TestContext, textBytesMax = 8_000) {
     const exchange = new NoticeExchange({
       bus,
       notices,
-      clock: { wall: () => time.now, steady: () => time.now },
+      clock: { wall: () => time.now, steady: () => time.now, monotonic: () => time.now },
       onSent: (result, count) => {
         counted[result] += count
       },

@@ -19,7 +19,7 @@ import { type HubMemorySettings, openHubMemory } from '../../src/store/sqlite/hu
 import { anEnd, hubMemoryContract } from '../contracts/hub-memory.ts'
 import { isRoot, Scene } from './scene.ts'
 
-const clock = { wall: Date.now, steady: Date.now }
+const clock = { wall: Date.now, steady: Date.now, monotonic: Date.now }
 
 async function newFile(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'posthorn-test-'))

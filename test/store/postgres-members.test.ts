@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { handedBack } from '../../src/core/lifecycle.ts'
-import type { Beat } from '../../src/store/cluster-store.ts'
+import type { Beat, MemberHint } from '../../src/store/cluster-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { claimDue, only, withEndpoint } from '../contracts/store/promises.ts'
 import { anArrival, delivered, t0 } from '../support/builders.ts'
@@ -183,11 +183,38 @@ describe('members', limits, () => {
     const scene = await PostgresScene.open(t)
     const [a, b] = [await scene.store({ lease }), await scene.store({ lease })]
     await Promise.all([a.join(), b.join()])
-    await a.beat(['ep_1', 'ep_2'])
-    assert.deepEqual((await b.beat(['ep_2'])).handlersElsewhere.toSorted(), ['ep_1', 'ep_2'])
-    assert.deepEqual((await a.beat(['ep_1', 'ep_2'])).handlersElsewhere, ['ep_2'])
+    await a.beat({ handlers: ['ep_1', 'ep_2'], isWorking: true })
+    assert.deepEqual((await b.beat({ handlers: ['ep_2'], isWorking: true })).handlersElsewhere.toSorted(), [
+      'ep_1',
+      'ep_2',
+    ])
+    assert.deepEqual((await a.beat({ handlers: ['ep_1', 'ep_2'], isWorking: true })).handlersElsewhere, ['ep_2'])
     await a.leave()
-    assert.deepEqual((await b.beat(['ep_2'])).handlersElsewhere, [])
+    assert.deepEqual((await b.beat({ handlers: ['ep_2'], isWorking: true })).handlersElsewhere, [])
+  })
+
+  it('know which of them work, are hinted when that changes, and one that works leads', async (t) => {
+    const scene = await PostgresScene.open(t)
+    const [a, b] = [await scene.store(), await scene.store()]
+    const [{ id: idA }, { id: idB }] = [await a.join(), await b.join()]
+    const [works, rests] = [
+      { handlers: [], isWorking: true },
+      { handlers: [], isWorking: false },
+    ]
+    // Nobody is counted before its first beat.
+    const first = await a.beat(rests)
+    assert.deepEqual([first.members, first.working, first.leader], [[idA, idB], [], idA])
+    const heard = Promise.withResolvers<MemberHint>()
+    a.onHint(heard.resolve)
+    const { working, leader } = await b.beat(works)
+    assert.deepEqual([working, leader], [[idB], idB])
+    assert.equal((await heard.promise).members, true)
+    const both = await a.beat(works)
+    assert.deepEqual([both.working, both.leader], [[idA, idB], idB])
+    // Without anybody who works, the leader stays.
+    await b.beat(rests)
+    assert.equal((await a.beat(rests)).leader, idB)
+    assert.equal((await a.beat(works)).leader, idA)
   })
 
   it('has one leader, and another when that one is gone', async (t) => {

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Clock } from '../../src/core/clock.ts'
 import type { HandlerEndpoint, HttpEndpoint, RelayEndpoint } from '../../src/core/endpoint.ts'
-import { PosthornError } from '../../src/core/errors.ts'
 import type { Notice } from '../../src/core/notice.ts'
 import { presets, type RetryPolicy } from '../../src/core/retry-policy.ts'
 import { Catalogue } from '../../src/dispatch/catalogue.ts'
@@ -26,6 +25,7 @@ import { aHandler, anEndpoint, aRelayEndpoint, t0 } from './builders.ts'
 import { OtherMembers } from './other-members.ts'
 import { answered, type Script, ScriptedWire } from './scripted-wire.ts'
 import { tempFolder } from './sqlite.ts'
+import { WatchedStore } from './watched-store.ts'
 
 export { answered, type Script, ScriptedWire, type Try, unreachable } from './scripted-wire.ts'
 
@@ -106,6 +106,7 @@ function virtualTime(t: TestContext): VirtualTime {
     nowMs: t0,
     skewMs: 0,
     steady: () => time.nowMs,
+    monotonic: () => time.nowMs,
     wall: () => time.nowMs + time.skewMs,
     tick(ms) {
       time.nowMs += ms
@@ -114,67 +115,6 @@ function virtualTime(t: TestContext): VirtualTime {
   }
   times.set(t, time)
   return time
-}
-
-type StoreCall = Exclude<keyof Store, 'health' | 'space'>
-
-/** The real store, whose calls can be counted, refused and held up. */
-export class WatchedStore {
-  readonly store: Store
-  pending = 0
-  /** Told of every call before it is passed on. */
-  onCall: (name: StoreCall, args: readonly unknown[]) => void = () => {}
-  /** The store's answers pass through it. */
-  onAnswer: (name: StoreCall, answer: unknown) => unknown = (_, answer) => answer
-  readonly #counts = new Map<string, number>()
-  readonly #refused = new Set<StoreCall>()
-  readonly #gates = new Map<StoreCall, Promise<void>>()
-
-  constructor(real: Store) {
-    this.store = new Proxy(real, {
-      get: (target, name: keyof Store) => {
-        if (name === 'health') return () => target.health()
-        if (name === 'space' || name === 'bus') return target[name]
-        const call = target[name].bind(target) as (...args: unknown[]) => Promise<unknown>
-        return (...args: unknown[]) => this.#run(name, call, args)
-      },
-    })
-  }
-
-  calls(name: StoreCall): number {
-    return this.#counts.get(name) ?? 0
-  }
-
-  refuse(...names: StoreCall[]): void {
-    for (const name of names) this.#refused.add(name)
-  }
-
-  mend(): void {
-    this.#refused.clear()
-  }
-
-  /** Holds calls of this name back until the answer is called. */
-  hold(name: StoreCall): () => void {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#gates.set(name, promise)
-    return () => {
-      this.#gates.delete(name)
-      resolve()
-    }
-  }
-
-  async #run(name: StoreCall, call: (...args: unknown[]) => Promise<unknown>, args: unknown[]): Promise<unknown> {
-    this.#counts.set(name, this.calls(name) + 1)
-    this.onCall(name, args)
-    await this.#gates.get(name)
-    this.pending += 1
-    try {
-      if (this.#refused.has(name)) throw new PosthornError('store_full', 'The disk is full (played by the test).')
-      return this.onAnswer(name, await call(...args))
-    } finally {
-      this.pending -= 1
-    }
-  }
 }
 
 const calmTurns = 8
@@ -213,6 +153,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
     otherHubs: others,
     clock: time,
     random: () => 0.5,
+    machineNow: time.wall,
     onStoreTime: () => {},
     composeTest: () => {
       throw new Error('no try-outs here')

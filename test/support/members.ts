@@ -7,7 +7,8 @@ export type Members = AsyncDisposable &
   Readonly<{
     /** The database that they share. */
     url: string
-    start(env?: Record<string, string>): Promise<ServerProcess>
+    /** `enter` is a command in front of it that becomes the server. */
+    start(env?: Record<string, string>, enter?: readonly string[]): Promise<ServerProcess>
   }>
 
 /** Real servers that share one schema of the test's database. */
@@ -16,10 +17,11 @@ export async function openMembers(): Promise<Members> {
   const started: ServerProcess[] = []
   return {
     url: place.url,
-    async start(env = {}) {
+    async start(env = {}, enter = []) {
       const server = await startServer({
         database: place.url,
         env: { POSTHORN_ENCRYPTION_KEY: testKey.toString('hex'), ...env },
+        enter,
       })
       started.push(server)
       return server

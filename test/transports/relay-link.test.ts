@@ -13,7 +13,7 @@ describe('a hello', () => {
   test('is answered with a welcome, and makes the link known', async (t) => {
     let now = 0
     // It goes on by itself whenever somebody looks.
-    const clock = { wall: Date.now, steady: () => (now += 3) }
+    const clock = { wall: Date.now, steady: () => (now += 3), monotonic: () => now }
     const { connect, transport, relays, changes, endpoint } = await openScene(t, { clock })
     const relay = relays[0] ?? assert.fail()
     assert.equal(transport.linkOf(relay.id), null)
@@ -163,7 +163,7 @@ describe('a link ends', () => {
 
   test('not because we ourselves have slept', async (t) => {
     let now = 1_000
-    const clock = { wall: Date.now, steady: () => now }
+    const clock = { wall: Date.now, steady: () => now, monotonic: () => now }
     const { connect, transport, relays } = await openScene(t, { clock, timings: { sweepEveryMs: 5 } })
     const hub = await connect()
     now += 3_600_000
@@ -220,7 +220,8 @@ test('a hub that comes and goes is told once a second, with the number of the un
   let now = 0
   const untold: unknown[] = []
   const write = (fields: Record<string, unknown>) => untold.push(fields.untold)
-  const log = new LinkLog({ log: { info: write } as unknown as Logger, clock: { wall: () => now, steady: () => now } })
+  const clock = { wall: () => now, steady: () => now, monotonic: () => now }
+  const log = new LinkLog({ log: { info: write } as unknown as Logger, clock })
   for (now = 0; now <= 2_000; now += 100) log.change(relay, 'relay.connected', {})
   assert.deepEqual(untold, [0, 9, 9])
 })

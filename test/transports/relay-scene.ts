@@ -16,6 +16,8 @@ import type { Parcel } from '../../src/transports/transport.ts'
 import { anEndpoint, anEvent, anId, t0 } from '../support/builders.ts'
 import { ScriptedHub } from '../support/scripted-hub.ts'
 
+const monotonic = () => Math.floor(performance.now())
+
 export const never = new AbortController().signal
 
 export function aRelay(given: Partial<Relay> = {}): Relay {
@@ -45,7 +47,7 @@ export async function openScene(
   const write = (fields: Record<string, unknown>, message: string) => logged.push({ fields, message })
   const log = { debug: write, info: write, warn: write, error: write, level: 'info' } as unknown as Logger
   const transport = new RelayTransport({
-    clock: { wall: Date.now, steady: () => Math.floor(performance.now()) },
+    clock: { wall: Date.now, steady: monotonic, monotonic },
     log,
     software: 'posthorn/test',
     onLink: (change) => changes.push(change),

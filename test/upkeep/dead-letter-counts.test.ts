@@ -21,7 +21,7 @@ test('upkeep forgets counts of dead letters that are older than two days, and ke
   const [old, recent] = (await claimDue(store, endpoint)).claims
   let now = t0 + 72 * hour
   await store.commit([ended(old!, { settledAt: now - 49 * hour }), ended(recent!, { settledAt: now - 24 * hour })])
-  const clock = { wall: () => now, steady: () => now }
+  const clock = { wall: () => now, steady: () => now, monotonic: () => now }
   const log = openLog({ level: 'silent', format: 'json' })
   const notices = new Notices((error) => assert.fail(String(error)))
   const settings = { ...keptForAWeek, afterMs: 0 }

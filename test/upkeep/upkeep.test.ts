@@ -21,7 +21,7 @@ const dayMs = 24 * hourMs
 type Scene = Readonly<{
   store: Store
   endpoint: Endpoint
-  time: { now: number; skewMs: number }
+  time: { now: number; skewMs: number; setForwardMs: number }
   published: Notice[]
   upkeep: Upkeep
   /** Endpoints of which something was said to be due. */
@@ -33,7 +33,7 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}, now?: 
   const store = await openStoreFile(join(folder.path, 'posthorn.db'))
   const endpoint = anEndpoint({ retry: { ...presets.webhook, maxAgeMs: 7 * dayMs } })
   await store.putEntry('endpoint', endpoint, 0)
-  const time = { now: t0 + 100 * dayMs, skewMs: 0 }
+  const time = { now: t0 + 100 * dayMs, skewMs: 0, setForwardMs: 0 }
   const notices = new Notices((error) => assert.fail(String(error)))
   const published: Notice[] = []
   const lookedAt: string[] = []
@@ -41,7 +41,11 @@ async function scene(t: TestContext, given: Partial<UpkeepSettings> = {}, now?: 
   const upkeep = new Upkeep({
     store,
     endpoints: () => [endpoint],
-    clock: { steady: () => time.now, wall: () => time.now + time.skewMs },
+    clock: {
+      steady: () => time.now + time.setForwardMs,
+      wall: () => time.now + time.skewMs,
+      monotonic: () => time.now,
+    },
     log,
     notices,
     settings: { ...keptForAWeek, ...given },
@@ -210,6 +214,22 @@ test('a clock that is corrected after the start stops upkeep until it has gone r
   // What was settled by the wrong time is minutes old, not a hundred days.
   stage.time.now += 8 * dayMs
   assert.equal((await stage.upkeep.run()).deliveries, 1)
+})
+
+test('a store whose time was set a month ahead deletes nothing at once', async (t) => {
+  const stage = await scene(t)
+  const id = await keep(stage, hourMs, { status: 'delivered', agoMs: hourMs })
+  await keep(stage, hourMs, null)
+  // Schedules follow the store's time at once.
+  stage.time.setForwardMs = 30 * dayMs
+  stage.time.skewMs = 30 * dayMs
+  assert.equal((await stage.upkeep.run()).skipped, 'clocks_apart')
+  // It is set right again; schedules never go back.
+  stage.time.skewMs = 0
+  stage.time.now += hourMs
+  const { skipped, expired } = await stage.upkeep.run()
+  assert.deepEqual([skipped, expired], [null, 0])
+  assert.notEqual(await stage.store.getDelivery(id), null)
 })
 
 test('with the wall clock ahead by less than an hour nothing goes before its time', async (t) => {

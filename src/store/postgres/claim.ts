@@ -9,7 +9,7 @@ import {
   largeBytesMin,
   type PullBackRequest,
 } from '../pipeline-store.ts'
-import { int4s, int8s, keys } from './arrays.ts'
+import { int4s, int8s, keys, texts } from './arrays.ts'
 import { ClaimFloors } from './claim-floors.ts'
 import { claimCells, endpointNoIn, heldColumns, interruptionsIn, toProcessing } from './delivery-rows.ts'
 import { type Queryable, type Row, rowsOf } from './driver.ts'
@@ -144,14 +144,19 @@ export function renewWrite(member: () => number): Write<readonly LeaseRenewal[],
   }
 }
 
-export function pullBackWrite(endpoints: EndpointTable): Write<PullBackRequest, number> {
+/** Hardly any has something to pull back: then this is a few milliseconds. */
+const pulledAtOnce = 500
+
+export function pullBackWrite(numberOf: (endpointId: string) => number): Write<PullBackRequest, number> {
   return {
     name: 'pull_back_v1',
-    fits: () => 1,
-    values: ([request]) =>
-      request === undefined
-        ? []
-        : [endpoints.find(request.endpointId).no, request.latestDueAt, request.untriedDueAt, request.lastError ?? null],
-    results: (_requests, answer) => [Number(answer ?? 0)],
+    fits: () => pulledAtOnce,
+    values: (requests) => [
+      int4s(requests.map(({ endpointId }) => numberOf(endpointId))),
+      int8s(requests.map(({ latestDueAt }) => latestDueAt)),
+      int8s(requests.map(({ untriedDueAt }) => untriedDueAt)),
+      texts(requests.map(({ lastError }) => lastError ?? null)),
+    ],
+    results: (_requests, answer) => JSON.parse(answer ?? '[]') as readonly number[],
   }
 }

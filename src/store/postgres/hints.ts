@@ -9,6 +9,7 @@ export type Hint = Readonly<{
   conditions: readonly number[]
   registry: boolean
   links: boolean
+  members: boolean
 }>
 
 export type HintsParts = Readonly<{
@@ -41,6 +42,8 @@ export class Hints {
   readonly #conditions = new Set<number>()
   #registry = false
   #links = false
+  #members = false
+  #isWorking = false
   #client: Client | null = null
   #saying: NodeJS.Timeout | null = null
   #lastTurn: Promise<unknown> = Promise.resolve()
@@ -98,6 +101,15 @@ export class Hints {
     this.#saySoon()
   }
 
+  /** Said when it is not as before. */
+  sayWorking(isWorking: boolean): void {
+    const wasWorking = this.#isWorking
+    this.#isWorking = isWorking
+    if (this.isAlone || isWorking === wasWorking) return
+    this.#members = true
+    this.#saySoon()
+  }
+
   /** Answers whether the texts were sent. */
   publish(said: readonly string[]): Promise<boolean> {
     return this.#notify(said.map((text) => textMark + text))
@@ -118,12 +130,13 @@ export class Hints {
 
   #say(): void {
     this.#saying = null
-    const flags = { registry: this.#registry, links: this.#links }
+    const flags = { registry: this.#registry, links: this.#links, members: this.#members }
     const hint: Hint = { due: some(this.#due), conditions: some(this.#conditions), ...flags }
     this.#due.clear()
     this.#conditions.clear()
     this.#registry = false
     this.#links = false
+    this.#members = false
     void this.#notify([JSON.stringify({ from: this.#name, ...hint })])
   }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { Beat, Joined, Member, MemberLease } from '../cluster-store.ts'
+import type { Beat, Joined, Member, MemberLease, MemberNews } from '../cluster-store.ts'
 import { posthornVersion } from '../version.ts'
 import { texts } from './arrays.ts'
 import { type Queryable, rowsOf } from './driver.ts'
@@ -59,27 +59,30 @@ export class Members {
     return joined
   }
 
-  async beat(handlers: readonly string[]): Promise<Beat> {
+  async beat({ handlers, isWorking }: MemberNews): Promise<Beat> {
     const { beats, schema, lease } = this.#parts
     const [row] = await rowsOf(
       beats,
-      `SELECT b.*, v.version FROM ${schema}.beat_v1($1, $2, $3) b, ${schema}.relay_links_version v`,
-      [this.#no, lease.leaseMs, texts(handlers)],
+      `SELECT b.*, v.version FROM ${schema}.beat_v1($1, $2, $3, $4) b, ${schema}.relay_links_version v`,
+      [this.#no, lease.leaseMs, texts(handlers), isWorking],
     )
-    const [now, isLost, members, leader, registryVersion, owing, handlersElsewhere, linksVersion] = row as unknown as [
-      number,
-      boolean,
-      readonly string[] | null,
-      string | null,
-      number,
-      readonly number[] | null,
-      readonly string[] | null,
-      number,
-    ]
+    const [now, isLost, members, working, leader, registryVersion, owing, handlersElsewhere, linksVersion] =
+      row as unknown as [
+        number,
+        boolean,
+        readonly string[] | null,
+        readonly string[] | null,
+        string | null,
+        number,
+        readonly number[] | null,
+        readonly string[] | null,
+        number,
+      ]
     if (owing !== null && owing.length > 0) this.takeOverSoon(owing)
     return {
       now,
       members: members ?? [],
+      working: working ?? [],
       leader: leader ?? '',
       registryVersion,
       linksVersion,

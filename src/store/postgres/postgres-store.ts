@@ -8,16 +8,18 @@ import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Selection } from '../../core/selection.ts'
 import type { Bus } from '../../shared-state/bus.ts'
 import { Bodies } from '../bodies.ts'
-import type {
-  Beat,
-  Hinted,
-  HubLink,
-  Joined,
-  LinkKey,
-  LinkPut,
-  Member,
-  MemberHint,
-  MemberLease,
+import {
+  type Beat,
+  type Hinted,
+  type HubLink,
+  type Joined,
+  type LinkKey,
+  type LinkPut,
+  type Member,
+  type MemberHint,
+  type MemberLease,
+  type MemberNews,
+  plainNews,
 } from '../cluster-store.ts'
 import type {
   AheadRequest,
@@ -84,6 +86,7 @@ export class PostgresStore implements Store {
   readonly #append: ReturnType<typeof appendWrite>
   readonly #commit: ReturnType<typeof commitWrite>
   readonly #renew: ReturnType<typeof renewWrite>
+  readonly #pullBack = pullBackWrite((id) => this.#endpoints.find(id).no)
   #isClosed = false
 
   constructor(connections: Connections, lease: MemberLease = memberLease) {
@@ -91,7 +94,7 @@ export class PostgresStore implements Store {
     this.#connections = connections
     this.#endpoints = new EndpointTable(on, schema)
     const onTakenOver = (endpointNos: readonly number[]) =>
-      this.#hear({ due: endpointNos, conditions: [], registry: false, links: false })
+      this.#hear({ due: endpointNos, conditions: [], registry: false, links: false, members: false })
     this.#members = new Members({ beats, on, schema, lease, onTakenOver })
     const bus = new HintBus((texts) => this.#hints.publish(texts))
     this.bus = bus
@@ -128,9 +131,10 @@ export class PostgresStore implements Store {
     return this.#read(() => this.#members.join())
   }
 
-  async beat(handlers: readonly string[] = []): Promise<Beat> {
-    const beat = await this.#read(() => this.#members.beat(handlers))
+  async beat(news: MemberNews = plainNews): Promise<Beat> {
+    const beat = await this.#read(() => this.#members.beat(news))
     this.#hints.isAlone = beat.members.length < 2
+    this.#hints.sayWorking(news.isWorking)
     if (beat.registryVersion !== this.#registryVersion) {
       await this.#read(() => this.#endpoints.reload(this.#connections.beats))
       this.#registryVersion = beat.registryVersion
@@ -143,9 +147,8 @@ export class PostgresStore implements Store {
   }
 
   hint(what: Hinted, endpointIds: readonly string[]): void {
-    const numbers = this.#numbersOf(endpointIds)
-    if (what === 'due') this.#hints.sayDue(numbers)
-    else this.#hints.sayConditions(numbers)
+    if (what === 'due') this.#hints.sayDue(this.#numbersOf(endpointIds))
+    else this.#hints.sayConditions(this.#numbersOf(endpointIds))
   }
 
   onHint(listener: (hint: MemberHint) => void): void {
@@ -209,7 +212,7 @@ export class PostgresStore implements Store {
 
   async pullBack(request: PullBackRequest): Promise<number> {
     await this.#read(async () => this.#endpoints.ensure([request.endpointId]))
-    const pulled = await this.#call(pullBackWrite(this.#endpoints), request)
+    const pulled = await this.#call(this.#pullBack, request)
     this.#claims.lookBelow([this.#endpoints.find(request.endpointId).no])
     return pulled
   }
@@ -364,10 +367,10 @@ export class PostgresStore implements Store {
     await Promise.all([this.#hints.close(), this.#connections.close()])
   }
 
-  #hear({ due, conditions, registry, links }: Hint): void {
+  #hear({ due, conditions, ...flags }: Hint): void {
     this.#claims.lookBelow(due)
     const idsOf = (numbers: readonly number[]) => numbers.flatMap((no) => this.#endpoints.knownId(no) ?? [])
-    const heard: MemberHint = { endpointIds: idsOf(due), conditionsOf: idsOf(conditions), registry, links }
+    const heard: MemberHint = { endpointIds: idsOf(due), conditionsOf: idsOf(conditions), ...flags }
     for (const listener of this.#hintListeners) listener(heard)
   }
 

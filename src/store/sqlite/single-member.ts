@@ -1,5 +1,14 @@
 import { hostname } from 'node:os'
-import type { Beat, ClusterStore, HubLink, Joined, LinkKey, LinkPut, Member } from '../cluster-store.ts'
+import {
+  type Beat,
+  type ClusterStore,
+  type HubLink,
+  type Joined,
+  type LinkKey,
+  type LinkPut,
+  type Member,
+  plainNews,
+} from '../cluster-store.ts'
 
 const id = 'single'
 
@@ -25,10 +34,11 @@ export class SingleMember implements ClusterStore {
     return { id, now: this.#now(), lease: null }
   }
 
-  async beat(handlers: readonly string[] = []): Promise<Beat> {
+  async beat({ handlers, isWorking } = plainNews): Promise<Beat> {
     this.#handlers = handlers
     const versions = { registryVersion: await this.#registryVersion(), linksVersion: this.#linksVersion }
-    return { now: this.#now(), members: [id], leader: id, ...versions, isLost: false, handlersElsewhere: [] }
+    const working = isWorking ? [id] : []
+    return { now: this.#now(), members: [id], working, leader: id, ...versions, isLost: false, handlersElsewhere: [] }
   }
 
   async leave(): Promise<void> {}

@@ -7,7 +7,7 @@ import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Selection } from '../../core/selection.ts'
 import { Bodies } from '../bodies.ts'
-import type { Beat, HubLink, Joined, LinkKey, LinkPut, Member } from '../cluster-store.ts'
+import type { Beat, HubLink, Joined, LinkKey, LinkPut, Member, MemberNews } from '../cluster-store.ts'
 import type { OpenedStore } from '../database.ts'
 import type {
   AheadRequest,
@@ -97,8 +97,8 @@ class SqliteStore implements Store {
     return this.#member.join()
   }
 
-  beat(handlers?: readonly string[]): Promise<Beat> {
-    return this.#member.beat(handlers)
+  beat(news?: MemberNews): Promise<Beat> {
+    return this.#member.beat(news)
   }
 
   leave(): Promise<void> {

@@ -177,6 +177,24 @@ export function claimContract(promise: Promised): void {
     assert.equal(last.delivery.retryAfter, t0 + 1_000)
   })
 
+  promise('pulls each of many endpoints back as asked, and says how many', async (store) => {
+    const endpoints = [await withEndpoint(store), await withEndpoint(store), await withEndpoint(store)]
+    const at = (place: number, dueAt: number) => anArrival(endpoints[place]!, { delivery: { dueAt } })
+    await store.append([at(0, t0 + 1e9), at(1, t0 + 1e9), at(1, t0 + 1e9), at(2, t0 + 1e9)])
+    const requests = [2, 0, 1].map((place) => ({
+      endpointId: endpoints[place]!.id,
+      latestDueAt: t0,
+      untriedDueAt: t0 + place,
+    }))
+    const failed = { ...requests[0]!, lastError: 'LINK_LOST' }
+    const counts = await Promise.all([failed, ...requests].map((request) => store.pullBack(request)))
+    assert.deepEqual(counts, [0, 1, 1, 2])
+    for (const [place, endpoint] of endpoints.entries()) {
+      assert.deepEqual((await claimDue(store, endpoint, { now: t0 + place - 1 })).claims, [])
+      assert.equal((await claimDue(store, endpoint, { now: t0 + place })).claims.length, place === 1 ? 2 : 1)
+    }
+  })
+
   promise('pulls back all that is due too late, however many there are', async (store) => {
     const endpoint = await withEndpoint(store)
     const count = 10_500

@@ -34,8 +34,8 @@ export function clusterContract(promise: Promised): void {
 
   promise('members are listed with what is known of them, and the handlers of their last beat', async (store) => {
     const { id, now } = await store.join()
-    await store.beat(['ep_1', 'ep_2'])
-    const { handlersElsewhere } = await store.beat(['ep_1'])
+    await store.beat({ handlers: ['ep_1', 'ep_2'], isWorking: true })
+    const { handlersElsewhere } = await store.beat({ handlers: ['ep_1'], isWorking: true })
     assert.deepEqual(handlersElsewhere, [])
     const [member, ...others] = await store.listMembers()
     assert.deepEqual(others, [])

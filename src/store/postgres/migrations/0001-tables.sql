@@ -217,6 +217,8 @@ CREATE TABLE members (
   version text NOT NULL,
   -- The endpoints whose handlers run there.
   handlers text[] NOT NULL DEFAULT '{}',
+  -- Whether its last beat said that it makes attempts.
+  working boolean NOT NULL DEFAULT false,
   joined_at bigint NOT NULL,
   beat_at bigint NOT NULL,
   -- Since when its beats have come in time without a break.
@@ -232,6 +234,8 @@ CREATE TABLE members (
 CREATE TABLE leader (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   member int NOT NULL,
+  -- As of the member: it is decided under this row's lock.
+  working boolean NOT NULL DEFAULT false,
   lease_ends_at bigint NOT NULL
 );
 INSERT INTO leader (member, lease_ends_at) VALUES (0, 0);

@@ -172,19 +172,27 @@ BEGIN
     SELECT k.endpoint, min(k.due_at) FROM known k GROUP BY k.endpoint;
 END $$;
 
--- Pulls due times of one endpoint back: after a failure to `latest`, and of what no failure has put off to `untried`.
+-- Pulls due times of endpoints back: after a failure to `latest`, and of what no failure has put off to `untried`. Answers for
+-- each how many. In one order, so that two members that do it do not wait for each other.
 CREATE FUNCTION pull_back_v1(
-  of_stream int, to_seq bigint, of_endpoint int, latest bigint, untried bigint, beginning text
+  of_stream int, to_seq bigint, of_endpoints int[], latest bigint[], untried bigint[], beginnings text[]
 ) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
 DECLARE
+  n int;
   pulled int;
+  counts int[] := array_fill(0, ARRAY[cardinality(of_endpoints)]);
 BEGIN
   PERFORM mark_v1(of_stream, to_seq);
-  UPDATE live l SET version = l.version + 1,
-      due_at = CASE WHEN l.retry_after IS NULL THEN untried ELSE latest END, retry_after = CASE WHEN l.retry_after IS NOT NULL THEN least(l.retry_after, latest) END
-    WHERE l.endpoint = of_endpoint AND l.owner IS NULL AND l.due_at IS NOT NULL AND l.due_at > least(latest, untried)
-      AND l.due_at > CASE WHEN l.retry_after IS NULL THEN untried ELSE latest END
-      AND (beginning IS NULL OR starts_with(l.last_error, beginning));
-  GET DIAGNOSTICS pulled = ROW_COUNT;
-  RETURN answered_v1(of_stream, pulled::text);
+  FOR n IN SELECT u.place FROM unnest(of_endpoints) WITH ORDINALITY AS u (endpoint, place) ORDER BY u.endpoint, u.place LOOP
+    UPDATE live l SET version = l.version + 1,
+        due_at = CASE WHEN l.retry_after IS NULL THEN untried[n] ELSE latest[n] END,
+        retry_after = CASE WHEN l.retry_after IS NOT NULL THEN least(l.retry_after, latest[n]) END
+      WHERE l.endpoint = of_endpoints[n] AND l.owner IS NULL AND l.due_at IS NOT NULL
+        AND l.due_at > least(latest[n], untried[n])
+        AND l.due_at > CASE WHEN l.retry_after IS NULL THEN untried[n] ELSE latest[n] END
+        AND (beginnings[n] IS NULL OR starts_with(l.last_error, beginnings[n]));
+    GET DIAGNOSTICS pulled = ROW_COUNT;
+    counts[n] := pulled;
+  END LOOP;
+  RETURN answered_v1(of_stream, to_json(counts)::text);
 END $$;

@@ -16,33 +16,35 @@ BEGIN
 END $$;
 
 -- Renews the lease of a member and tells of the others. Its own lease must have lasted: only who has beaten for as long as
--- a lease may fence others, or after an outage of the database everybody would fence everybody. `owing`: fenced members
--- whose work has to be taken over.
-CREATE FUNCTION beat_v1(of_member int, lease_ms int, of_handlers text[]) RETURNS TABLE (
-  now bigint, is_lost boolean, member_ids text[], leader_id text, registry bigint, owing int[], handlers_elsewhere text[]
+-- a lease may fence others, or after an outage of the database everybody would fence everybody. A member that works takes
+-- the lead from one that does not. `owing`: fenced members whose work has to be taken over.
+CREATE FUNCTION beat_v1(of_member int, lease_ms int, of_handlers text[], of_working boolean) RETURNS TABLE (
+  now bigint, is_lost boolean, member_ids text[], working_ids text[], leader_id text, registry bigint, owing int[], handlers_elsewhere text[]
 ) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
   at bigint := store_time_v1();
   since bigint;
   leads int;
 BEGIN
-  UPDATE members m SET beat_at = greatest(m.beat_at, at), handlers = of_handlers, lease_ends_at = greatest(m.lease_ends_at, at + lease_ms),
+  UPDATE members m SET beat_at = greatest(m.beat_at, at), handlers = of_handlers, working = of_working,
+      lease_ends_at = greatest(m.lease_ends_at, at + lease_ms),
       beating_since = CASE WHEN m.lease_ends_at < at THEN at ELSE m.beating_since END
     WHERE m.no = of_member AND NOT m.fenced RETURNING m.beating_since INTO since;
   IF NOT FOUND THEN
-    RETURN QUERY SELECT at, true, '{}'::text[], NULL::text, (SELECT v.version FROM registry_version v), '{}'::int[], '{}'::text[];
+    RETURN QUERY SELECT at, true, '{}'::text[], '{}'::text[], NULL::text, (SELECT v.version FROM registry_version v), '{}'::int[], '{}'::text[];
     RETURN;
   END IF;
   IF at - since >= lease_ms THEN
     UPDATE members m SET fenced = true WHERE m.no IN (
       SELECT o.no FROM members o WHERE o.lease_ends_at < at AND NOT o.fenced ORDER BY o.no FOR NO KEY UPDATE SKIP LOCKED);
   END IF;
-  UPDATE leader l SET member = of_member, lease_ends_at = at + lease_ms
-    WHERE l.member = of_member OR l.lease_ends_at < at
+  UPDATE leader l SET member = of_member, working = of_working, lease_ends_at = at + lease_ms
+    WHERE l.member = of_member OR l.lease_ends_at < at OR (of_working AND NOT l.working)
       OR NOT EXISTS (SELECT 1 FROM members m WHERE m.no = l.member AND NOT m.fenced);
   SELECT l.member INTO leads FROM leader l;
   RETURN QUERY SELECT at, false,
     (SELECT array_agg(m.id ORDER BY m.no) FROM members m WHERE NOT m.fenced),
+    (SELECT array_agg(m.id ORDER BY m.no) FROM members m WHERE NOT m.fenced AND m.working),
     (SELECT m.id FROM members m WHERE m.no = leads),
     (SELECT v.version FROM registry_version v),
     (SELECT array_agg(m.no) FROM members m WHERE m.fenced AND NOT m.swept),
