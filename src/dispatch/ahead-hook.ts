@@ -1,7 +1,7 @@
 import type { Allowance } from '../core/circuit-breaker.ts'
 import type { ChangeResult, Claim } from '../store/pipeline-store.ts'
+import type { Returned } from './decide.ts'
 import type { EndpointWork } from './endpoint-work.ts'
-import type { Returned } from './returned.ts'
 
 /**
  * Where sending ahead (`ahead.ts`) hangs on the loop. For an endpoint whose other end does not keep the order of a lane by

@@ -8,10 +8,10 @@ import type { ChangeResult, Claim, Upcoming } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
 import type { AheadTransport } from '../transports/transport.ts'
 import type { AheadHook } from './ahead-hook.ts'
-import { parcelOf, type Tried, triedAs } from './attempt.ts'
+import { parcelOf, triedAs } from './attempt.ts'
+import type { Decisions, Returned } from './decide.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Memory } from './memory.ts'
-import type { Returned } from './returned.ts'
 import type { Settler } from './settler.ts'
 import type { TransportSet } from './transport-set.ts'
 
@@ -29,8 +29,7 @@ export type AheadParts = Readonly<{
   settler: Settler
   stopping: AbortSignal
   goOn: (work: EndpointWork) => void
-  /** Decides on an attempt that came back before its turn. */
-  decide: (work: EndpointWork, claim: Claim, tried: Tried, startedAt: number) => Returned
+  decisions: Decisions
 }>
 
 /** A lane of which something may be sent before its turn. */
@@ -132,7 +131,7 @@ export class Ahead implements AheadHook {
     const chain = [head]
     const lane = this.#laneBehind(work, head)
     if (lane === null) return chain
-    const { clock, decide } = this.#parts
+    const { clock, decisions } = this.#parts
     const { endpoint } = work
     let isVoid = head.decision.to.status === 'pending'
     const mayHaveCome = !isVoid && lane.sent.length > 0
@@ -141,10 +140,11 @@ export class Ahead implements AheadHook {
       const first = lane.sent[0]
       isVoid = report.kind === 'interrupted' || first?.delivery.id !== deliveryId
       if (isVoid || first === undefined) break
-      shift(lane, first)
       const claim = inTurn(first)
       const attempt = { number: claim.delivery.attempts + 1, startedAt: clock.wall() - tookMs, tookMs }
-      const one = decide(work, claim, triedAs(report, endpoint, attempt, clock.wall()), clock.steady() - tookMs)
+      const tried = triedAs(report, endpoint, attempt, clock.wall())
+      const one = decisions.decide(work, claim, tried, { startedAt: clock.steady() - tookMs, probe: false })
+      shift(lane, first)
       chain.push(one)
       isVoid = one.decision.to.status === 'pending'
       if (isVoid) break

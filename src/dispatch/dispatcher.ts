@@ -159,7 +159,7 @@ export class Dispatcher {
     transport.onServing((endpointId) => this.#onServing(this.#works.get(endpointId)))
     transport.onRoom((endpointId) => {
       const work = this.#works.get(endpointId)
-      if (work !== undefined) this.#loop.fillAhead(work)
+      if (work !== undefined) this.#loop.ahead.fill(work)
     })
     store.onHint(({ endpointIds, conditionsOf }) => {
       this.#goOnHere(endpointIds)
@@ -312,7 +312,7 @@ export class Dispatcher {
   #laneChanged(endpointIds: readonly string[]): void {
     for (const id of endpointIds) {
       const work = this.#works.get(id)
-      if (work !== undefined) this.#loop.recall(work)
+      if (work !== undefined) this.#loop.ahead.recall(work)
     }
     this.goOnAt(endpointIds)
   }
@@ -376,7 +376,7 @@ export class Dispatcher {
   #put(endpoint: Endpoint): void {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
-    this.#loop.recall(work)
+    this.#loop.ahead.recall(work)
     const { endpoint: before } = work
     work.adopt(endpoint)
     work.stand({ halted: this.#isHalted, served: this.#parts.transport.serves(endpoint) })

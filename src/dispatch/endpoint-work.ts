@@ -63,7 +63,8 @@ export class EndpointWork implements Outlook {
   #ready: Claim[] = []
   #urgent: Claim[] = []
   readonly #underway = new Set<Underway>()
-  #answered = 0
+  /** Of these, the ones that were delivered. */
+  readonly #answered = new Set<Underway>()
   #reserved = 0
   #nextDueAt: number | null = null
   #share: number | null = null
@@ -271,13 +272,13 @@ export class EndpointWork implements Outlook {
   }
 
   /** Whoever takes what it gets has its slot back at once. Of one that fails, the outcome comes first. */
-  noteAnswered(): void {
-    this.#answered += 1
+  noteAnswered(underway: Underway): void {
+    this.#answered.add(underway)
   }
 
-  end(underway: Underway, wasAnswered: boolean): void {
+  end(underway: Underway): void {
     this.#underway.delete(underway)
-    if (wasAnswered) this.#answered -= 1
+    this.#answered.delete(underway)
   }
 
   /** Everything that is claimed. */
@@ -378,8 +379,8 @@ export class EndpointWork implements Outlook {
   #load(): Load {
     return {
       concurrency: this.concurrency,
-      onWire: this.#underway.size - this.#answered,
-      answered: this.#answered,
+      onWire: this.#underway.size - this.#answered.size,
+      answered: this.#answered.size,
     }
   }
 }

@@ -2,11 +2,10 @@ import { conditionProbing, conditionReset } from '../core/condition.ts'
 import { nextAction, wantsNext } from '../core/next-action.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
-import { Ahead, type AheadParts } from './ahead.ts'
-import type { AheadHook } from './ahead-hook.ts'
+import { Ahead } from './ahead.ts'
 import { parcelOf, type Tried, tryOnce } from './attempt.ts'
 import { Claimer } from './claimer.ts'
-import { type DecisionParts, Decisions } from './decide.ts'
+import { type DecisionParts, Decisions, type Returned } from './decide.ts'
 import type { EndpointWork, Queue, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
@@ -15,7 +14,6 @@ import type { Orphans } from './orphans.ts'
 import type { LostLinks } from './pull-back.ts'
 import { Quarantine } from './quarantine.ts'
 import { report } from './report.ts'
-import type { Returned } from './returned.ts'
 import type { Settler } from './settler.ts'
 import { Slots } from './slots.ts'
 import type { StuckLanes } from './stuck-lanes.ts'
@@ -47,12 +45,12 @@ export type LoopParts = DecisionParts &
  * (`ahead`), handlers that may have ended the process (`quarantine`), and waits that end with a new link (`lostLinks`).
  */
 export class Loop {
+  readonly ahead: Ahead
   readonly #parts: LoopParts
   readonly #slots: Slots
   readonly #claimer: Claimer
   readonly #named: NamedClaims
   readonly #decisions: Decisions
-  readonly #ahead: AheadHook
   readonly #quarantine: Quarantine
   readonly #untried: Untried
   readonly #wakeups: Wakeups<EndpointWork>
@@ -68,14 +66,12 @@ export class Loop {
     this.#named = new NamedClaims({ ...parts, take, goOn })
     this.#decisions = new Decisions(parts)
     this.#quarantine = new Quarantine(goOn, (suspect) => this.#named.fetch(suspect))
-    const decide: AheadParts['decide'] = (work, claim, tried, startedAt) =>
-      this.#decided(work, claim, tried, { startedAt, probe: false })
-    this.#ahead = new Ahead({ ...parts, goOn, decide })
+    this.ahead = new Ahead({ ...parts, goOn, decisions: this.#decisions })
     this.#untried = new Untried({
       ...parts,
       slots: this.#slots,
       quarantine: this.#quarantine,
-      ahead: this.#ahead,
+      ahead: this.ahead,
       onSettled: (work, to, result) => {
         this.#afterSettled(work, to, result)
         this.goOn(work)
@@ -91,7 +87,7 @@ export class Loop {
 
   /** Neither an attempt nor a claim nor a read is under way. */
   get isIdle(): boolean {
-    return this.#slots.taken === 0 && this.#claimer.underway + this.#named.underway === 0 && this.#ahead.underway === 0
+    return this.#slots.taken === 0 && this.#claimer.underway + this.#named.underway === 0 && this.ahead.underway === 0
   }
 
   // ── What an endpoint does next ──────────────────────────────────────────────────────────────────────────────────
@@ -113,7 +109,7 @@ export class Loop {
     if (stopping.aborted || !settler.writable) return
     const now = clock.steady()
     const allowed = work.allowance(now)
-    this.#ahead.goingOn(work, allowed)
+    this.ahead.goingOn(work, allowed)
     for (;;) {
       const action = nextAction(work.situation(this.#slots.isWaiting(work), allowed), now)
       switch (action.kind) {
@@ -174,7 +170,7 @@ export class Loop {
 
   /** Takes up what came from the store, where others may wait behind it. */
   #takeStored(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
-    this.#ahead.claimed(work)
+    this.ahead.claimed(work)
     this.#take(work, claim, queue)
   }
 
@@ -248,55 +244,76 @@ export class Loop {
     const underway = work.begin(claim, probe, now)
     this.#underway.add(underway)
     this.#slots.take()
-    if (probe) this.#parts.conditions.change(work, (condition) => conditionProbing(condition, work.endpoint, now))
     this.#quarantine.started(work)
-    this.#ahead.starting(work, claim)
-    this.#deliver(work, underway).catch((err) => {
-      this.#parts.log.error({ err, deliveryId: claim.delivery.id }, 'delivery.defect')
-    })
-    this.#ahead.fill(work)
+    this.#deliver(work, underway).catch((err) => this.#survive(work, underway, err))
+    this.ahead.fill(work)
   }
 
   /** The way of one delivery, from its slot to its report. */
   async #deliver(work: EndpointWork, underway: Underway): Promise<void> {
-    const { claim, abort } = underway
-    const parcel = parcelOf(work.endpoint, claim.delivery, claim.event)
-    const tried = await tryOnce(this.#parts, parcel, abort.signal)
-    this.#underway.delete(underway)
-    const isDelivered = tried.outcome.kind === 'delivered'
-    if (isDelivered) work.noteAnswered()
-    const chain = this.#decide(work, underway, tried)
-    const settled = this.#parts.settler.settle(this.#changes(work, chain))
-    if (isDelivered) this.#goOnQueued(work)
-    const results = await settled
-    work.end(underway, isDelivered)
-    this.#slots.free()
-    this.#quarantine.settled(work, claim)
-    this.#ahead.settled(work, chain, results)
+    let chain: readonly Returned[] = []
+    let results: readonly ChangeResult[] = []
+    try {
+      const tried = await this.#attempt(work, underway)
+      chain = this.#decide(work, underway, tried)
+      results = await this.#settle(work, chain)
+    } finally {
+      this.#free(work, underway, chain)
+    }
+    this.ahead.settled(work, chain, results)
     for (const [index, one] of chain.entries()) this.#report(work, one, results[index] ?? { kind: 'stale' })
     this.goOn(work)
   }
 
-  /** It has its slot back: whoever waits in memory need not wait for the disk. */
-  #goOnQueued(work: EndpointWork): void {
-    if (work.queued === 0) return
-    this.#slots.join(work)
-    this.giveSlots()
+  async #attempt(work: EndpointWork, underway: Underway): Promise<Tried> {
+    const { claim, probe, startedAt, abort } = underway
+    const { endpoint } = work
+    const { conditions } = this.#parts
+    try {
+      if (probe) conditions.change(work, (condition) => conditionProbing(condition, endpoint, startedAt))
+      this.ahead.starting(work, claim)
+      const tried = await tryOnce(this.#parts, parcelOf(endpoint, claim.delivery, claim.event), abort.signal)
+      if (tried.outcome.kind === 'delivered') work.noteAnswered(underway)
+      return tried
+    } finally {
+      this.#underway.delete(underway)
+    }
+  }
+
+  /** Nothing is held for it any more, whatever has happened. */
+  #free(work: EndpointWork, underway: Underway, chain: readonly Returned[]): void {
+    work.end(underway)
+    this.#slots.free()
+    const held = chain.length === 0 ? [underway] : chain
+    for (const { claim } of held) this.#parts.memory.free(work, claim.event.body)
+    this.#quarantine.settled(work, underway.claim)
+  }
+
+  /** A defect costs the attempt and no more: what was not written is left to its lease, and tried again then. */
+  #survive(work: EndpointWork, { claim }: Underway, err: unknown): void {
+    this.#parts.log.error({ err, deliveryId: claim.delivery.id }, 'delivery.defect')
+    this.ahead.recall(work)
+    this.goOn(work)
   }
 
   // ── 3. Decide ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** What has ended: this attempt, and what had been sent ahead behind it and came back before its turn. */
   #decide(work: EndpointWork, underway: Underway, tried: Tried): readonly Returned[] {
-    return this.#ahead.returned(work, this.#decided(work, underway.claim, tried, underway))
-  }
-
-  #decided(work: EndpointWork, claim: Claim, tried: Tried, how: Pick<Underway, 'startedAt' | 'probe'>): Returned {
-    const decision = this.#decisions.decide(work, claim.delivery, tried, how)
-    return { claim, tried, decision, now: this.#parts.clock.steady() }
+    return this.ahead.returned(work, this.#decisions.decide(work, underway.claim, tried, underway))
   }
 
   // ── 4. Settle ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #settle(work: EndpointWork, chain: readonly Returned[]): Promise<readonly ChangeResult[]> {
+    const settled = this.#parts.settler.settle(this.#changes(work, chain))
+    // It has its slot back: the next that waits in memory need not wait for the disk.
+    if (chain[0]?.tried.outcome.kind === 'delivered' && work.queued > 0) {
+      this.#slots.join(work)
+      this.giveSlots()
+    }
+    return settled
+  }
 
   #changes(work: EndpointWork, chain: readonly Returned[]): readonly Change[] {
     const wantsNext = chain[0]?.claim.delivery.lane != null && this.#wantsNext(work)
@@ -320,9 +337,8 @@ export class Loop {
   // ── 5. Report ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   #report(work: EndpointWork, { claim, tried, decision, now }: Returned, result: ChangeResult): void {
-    const { memory, stuckLanes, lostLinks } = this.#parts
+    const { stuckLanes, lostLinks } = this.#parts
     const { to, whyDisabled } = decision
-    memory.free(work, claim.event.body)
     report(this.#parts, work.endpoint, claim, tried, { to, result })
     if (result.kind === 'applied') {
       stuckLanes.check(work.endpoint, claim.delivery, to, now)
@@ -353,21 +369,6 @@ export class Loop {
   /** Whether nothing fresh may be taken for this endpoint now. */
   keepsOut(work: EndpointWork): boolean {
     return this.#quarantine.keepsOut(work)
-  }
-
-  /** Something new waits in the store, behind what is in hand. */
-  arrivedBehind(work: EndpointWork): void {
-    this.#ahead.arrivedBehind(work)
-  }
-
-  /** There is more room at the other end for what is sent ahead. */
-  fillAhead(work: EndpointWork): void {
-    this.#ahead.fill(work)
-  }
-
-  /** What was sent ahead is void. */
-  recall(work: EndpointWork): void {
-    this.#ahead.recall(work)
   }
 
   /** Hands what waits in memory back to the store. */
