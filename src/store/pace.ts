@@ -73,7 +73,7 @@ export class Pace {
 const never = new AbortController().signal
 
 /** An aborted rest is over; who works on looks at the signal. */
-function rest(ms: number, signal: AbortSignal): Promise<void> {
+export function rest(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {
     const timer = setTimeout(end, ms).unref()
