@@ -1,4 +1,5 @@
 import type { Breaker, BreakerState } from './circuit-breaker.ts'
+import { holdEndsAt } from './condition.ts'
 import type { EndpointKind, EndpointStatus } from './endpoint.ts'
 import { kindFacts } from './endpoint-kinds.ts'
 import type { Reason } from './outcome.ts'
@@ -79,7 +80,7 @@ export function attentionFor(signs: Signs, now: number): AttentionReason | null 
   if (signs.deadLetters > 0 && signs.deadLettersKept !== 0) return 'dead_letters'
   if (signs.attempts >= failingAttemptsMin && failed > failingShareMin) return 'failing'
   if (waits && signs.status === 'paused') return 'paused'
-  if (waits && (signs.heldUntil ?? 0) > now) return 'held'
+  if (waits && holdEndsAt(signs, now) !== null) return 'held'
   if (signs.attempts >= flakyAttemptsMin && failed >= flakyShareMin) return 'flaky'
   return signs.oldestAt !== null && now - signs.oldestAt > waitingLongMs ? 'waiting_long' : null
 }

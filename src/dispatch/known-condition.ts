@@ -79,7 +79,7 @@ export class KnownCondition {
     const changes = this.#changes
     this.#changes = []
     const changed = withChanges(this.#agreed, changes)
-    const mayProbe = this.#asksProbe && isProbeDue(changed, now)
+    const mayProbe = this.#asksProbe && isProbeDue(changed, endpoint, now)
     const probe: ConditionChange | null = mayProbe ? (condition) => conditionProbing(condition, endpoint, now) : null
     const to = probe?.(changed) ?? changed
     return { known: this, changes, probe, to, fromText: this.#text, toText: textOf(to) }

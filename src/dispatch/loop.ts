@@ -1,5 +1,5 @@
 import { conditionProbing, conditionReset } from '../core/condition.ts'
-import { nextAction, wantsNext } from '../core/next-action.ts'
+import { nextAction, nextStart, wantsNext } from '../core/next-action.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
 import { Ahead } from './ahead.ts'
@@ -53,7 +53,10 @@ export class Loop {
   readonly #decisions: Decisions
   readonly #quarantine: Quarantine
   readonly #untried: Untried
+  /** For what is due in the store. */
   readonly #wakeups: Wakeups<EndpointWork>
+  /** For a token of the rate limit. */
+  readonly #tokens: Wakeups<EndpointWork>
   /** Attempts under way, of removed endpoints too. */
   readonly #underway = new Set<Underway>()
 
@@ -78,6 +81,7 @@ export class Loop {
       },
     })
     this.#wakeups = new Wakeups(parts.clock.steady, goOn)
+    this.#tokens = new Wakeups(parts.clock.steady, goOn)
   }
 
   /** Attempts under way, and whatever waits for the disk. */
@@ -111,7 +115,8 @@ export class Loop {
     const allowed = work.allowance(now)
     this.ahead.goingOn(work, allowed)
     for (;;) {
-      const action = nextAction(work.situation(this.#slots.isWaiting(work), allowed), now)
+      const keptOut = this.#quarantine.keepsOut(work)
+      const action = nextAction(work.situation(this.#slots.isWaiting(work), keptOut, allowed), now)
       switch (action.kind) {
         case 'end':
           this.#untried.endAll(work)
@@ -123,13 +128,16 @@ export class Loop {
           this.#slots.join(work)
           break
         case 'wait':
-          if (!this.#quarantine.keepsOut(work)) this.#wakeups.schedule(work, action.until)
+          this.#wakeups.schedule(work, action.until)
+          return
+        case 'keep_out':
+          this.#quarantine.goOnAfter(work)
           return
         case 'claim':
-          if (!this.#quarantine.keepsOut(work)) this.#claim(work, action.limit)
+          this.#claim(work, action.limit)
           return
         case 'refuse':
-          if (!this.#quarantine.keepsOut(work)) this.#refuse(work, action.limit)
+          this.#refuse(work, action.limit)
           return
         case 'rest':
           return
@@ -208,40 +216,28 @@ export class Loop {
   /** Answers whether the endpoint wants another turn. */
   #startOne(work: EndpointWork): boolean {
     const now = this.#parts.clock.steady()
-    const { next: claim } = work
-    if (claim === undefined) return false
-    const may = work.gate(now)
-    if (may !== 'attempt' && may !== 'probe') return false
-    if (may === 'probe' && work.mustAskForProbe(now)) {
-      this.#parts.conditions.askProbe(work)
-      return false
+    const turn = work.turn(now)
+    if (turn === null) return false
+    const next = nextStart(turn, now)
+    switch (next.kind) {
+      case 'start':
+        this.#start(work, work.begin(next.probe, now))
+        return work.queued > 0
+      case 'hand_back':
+        this.#untried.handBack(work, work.takeNext())
+        return work.queued > 0
+      case 'ask_probe':
+        this.#parts.conditions.askProbe(work)
+        return false
+      case 'wait':
+        this.#tokens.schedule(work, next.until)
+        return false
+      case 'rest':
+        return false
     }
-    if (claim.delivery.leaseEndsAt < now + work.endpoint.timeoutMs) {
-      // The lease could end before the attempt does, and then another might begin: back to the store, for a new one.
-      work.dequeue(claim)
-      this.#untried.handBack(work, claim)
-      return work.queued > 0
-    }
-    const tokenAt = work.takeToken(now)
-    if (tokenAt !== null) {
-      this.#pace(work, tokenAt, now)
-      return false
-    }
-    work.dequeue(claim)
-    this.#start(work, claim, may === 'probe', now)
-    return work.queued > 0
   }
 
-  #pace(work: EndpointWork, until: number, now: number): void {
-    work.pace(until)
-    setTimeout(() => {
-      work.endPace(until)
-      this.goOn(work)
-    }, until - now).unref()
-  }
-
-  #start(work: EndpointWork, claim: Claim, probe: boolean, now: number): void {
-    const underway = work.begin(claim, probe, now)
+  #start(work: EndpointWork, underway: Underway): void {
     this.#underway.add(underway)
     this.#slots.take()
     this.#quarantine.started(work)
@@ -330,8 +326,8 @@ export class Loop {
   /** Whether the next of a lane is wanted at once. */
   #wantsNext(work: EndpointWork): boolean {
     const { clock, memory, stopping } = this.#parts
-    if (stopping.aborted || memory.isTight || !wantsNext(work.standing, work.allowance(clock.steady()))) return false
-    return !this.#quarantine.keepsOut(work)
+    if (stopping.aborted || memory.isTight) return false
+    return wantsNext(work.standing, work.allowance(clock.steady()), this.#quarantine.keepsOut(work))
   }
 
   // ── 5. Report ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -390,6 +386,7 @@ export class Loop {
   /** Nothing wakes up any more. */
   close(): void {
     this.#wakeups.stop()
+    this.#tokens.stop()
   }
 
   /** Aborts the attempts under way; their deliveries are handed back. */

@@ -27,8 +27,8 @@ export class Quarantine {
   /** Suspects that were handed back until nothing else runs, in their order. */
   readonly #later: Suspect[] = []
   #fetching = false
-  /** Endpoints that wanted to claim meanwhile. */
-  readonly #keptOut = new Set<EndpointWork>()
+  /** Endpoints that go on when it is over. */
+  readonly #waiting = new Set<EndpointWork>()
 
   /** `fetch` claims a suspect by its name and hands it over; `goOn` lets an endpoint go on. */
   constructor(goOn: (work: EndpointWork) => void, fetch: (suspect: Suspect) => Promise<void>) {
@@ -53,11 +53,14 @@ export class Quarantine {
     return this.#alone === null || work.next?.delivery.id !== this.#alone
   }
 
-  /** Whether nothing more may be brought into memory for this endpoint; it is looked at again when it may. */
+  /** Whether nothing more may be brought into memory for this endpoint. */
   keepsOut(work: EndpointWork): boolean {
-    if (!kindFacts[work.endpoint.kind].runsHere || !this.#active) return false
-    this.#keptOut.add(work)
-    return true
+    return kindFacts[work.endpoint.kind].runsHere && this.#active
+  }
+
+  /** It goes on when nothing keeps it out any more. */
+  goOnAfter(work: EndpointWork): void {
+    this.#waiting.add(work)
   }
 
   started(work: EndpointWork): void {
@@ -86,9 +89,9 @@ export class Quarantine {
     if (this.#alone !== null || this.#running > 0 || this.#fetching) return
     const next = this.#later.shift()
     if (next === undefined) {
-      const keptOut = [...this.#keptOut]
-      this.#keptOut.clear()
-      for (const work of keptOut) this.#goOnWith(work)
+      const waiting = [...this.#waiting]
+      this.#waiting.clear()
+      for (const work of waiting) this.#goOnWith(work)
       return
     }
     this.#fetching = true
