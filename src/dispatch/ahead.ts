@@ -120,7 +120,12 @@ export class Ahead implements AheadHook {
     state.isReading = true
     this.#reads += 1
     const bytesMax = Math.min(room.bytes, setAside)
-    void this.#read(work, state, lane, { limit: Math.min(readMax, room.count), bytesMax, setAside })
+    const limits = { limit: Math.min(readMax, room.count), bytesMax, setAside }
+    this.#read(work, state, lane, limits).catch((err) => {
+      this.#parts.log.error({ err, endpointId: endpoint.id }, 'ahead.defect')
+      state.isReading = false
+      this.recall(work)
+    })
   }
 
   /**

@@ -86,7 +86,7 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
-    const { store, log, clock, notices } = parts
+    const { store, log, clock } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions({ ...parts, goOn: (work) => this.#loop.goOn(work) })
     this.settling = new Settler(store, log, {
@@ -94,7 +94,7 @@ export class Dispatcher {
       onIdle: () => this.#drain.check(),
     })
     const stopping = this.#stopping.signal
-    this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
+    this.#orphans = new Orphans({ ...parts, settler: this.settling, stopping, onEnded: () => this.#drain.check() })
     const goOn = (work: EndpointWork) => this.#loop.goOn(work)
     this.#lostLinks = new LostLinks({ ...parts, stopping, goOn })
     this.#loop = new Loop({

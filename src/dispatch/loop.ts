@@ -91,7 +91,8 @@ export class Loop {
 
   /** Neither an attempt nor a claim nor a read is under way. */
   get isIdle(): boolean {
-    return this.#slots.taken === 0 && this.#claimer.underway + this.#named.underway === 0 && this.ahead.underway === 0
+    if (this.#slots.taken > 0 || !this.#parts.orphans.isIdle) return false
+    return this.#claimer.underway + this.#named.underway + this.ahead.underway === 0
   }
 
   // ── What an endpoint does next ──────────────────────────────────────────────────────────────────────────────────
@@ -340,7 +341,10 @@ export class Loop {
       stuckLanes.check(work.endpoint, claim.delivery, to, now)
       if (to.status === 'pending') lostLinks.endWaitsAfter(work, to.lastError)
     }
-    if (whyDisabled !== null) this.#decisions.disable(work, whyDisabled).then(() => this.goOn(work))
+    if (whyDisabled !== null) {
+      const disabled = this.#decisions.disable(work, whyDisabled).then(() => this.goOn(work))
+      disabled.catch((err) => this.#parts.log.error({ err, endpointId: to.endpointId }, 'endpoint.defect'))
+    }
     this.#afterSettled(work, to, result)
   }
 
