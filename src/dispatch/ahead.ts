@@ -97,8 +97,13 @@ export class Ahead implements AheadHook {
     if (this.#transportOf(work.endpoint) !== null) this.#stateOf(work).mayWait = true
   }
 
+  /** Something new waits in the store, behind what is in hand. */
   arrivedBehind(work: EndpointWork): void {
     this.claimed(work)
+    this.fill(work)
+  }
+
+  started(work: EndpointWork): void {
     this.fill(work)
   }
 
@@ -134,7 +139,7 @@ export class Ahead implements AheadHook {
    */
   returned(work: EndpointWork, head: Returned): readonly Returned[] {
     const chain = [head]
-    const lane = this.#laneBehind(work, head)
+    const lane = this.#laneBehind(work, head.claim)
     if (lane === null) return chain
     const { clock, decisions } = this.#parts
     const { endpoint } = work
@@ -159,14 +164,14 @@ export class Ahead implements AheadHook {
   }
 
   /** If nobody of the lane is in hand then, or not the one that was expected, what is ahead is void. */
-  settled(work: EndpointWork, chain: readonly Returned[], results: readonly ChangeResult[]): void {
-    const [head] = chain
-    if (head === undefined || this.#laneBehind(work, head) === null) return
+  settled(work: EndpointWork, head: Claim, chain: readonly Returned[], results: readonly ChangeResult[]): void {
+    if (this.#laneBehind(work, head) === null) return
     const last = results.at(-1)
     const goesOn = last?.kind === 'applied' && last.next !== null
-    if (!goesOn || results.some(({ kind }) => kind === 'stale')) this.recall(work)
+    if (chain.length === 0 || !goesOn || results.some(({ kind }) => kind === 'stale')) this.recall(work)
   }
 
+  /** What was sent ahead is void: it comes again in its turn. */
   recall(work: EndpointWork): void {
     const state = this.#states.get(work)
     if (state === undefined || state.lane === null) return
@@ -187,9 +192,9 @@ export class Ahead implements AheadHook {
   }
 
   /** The lane, if this delivery is its head. */
-  #laneBehind(work: EndpointWork, { claim }: Returned): Lane | null {
+  #laneBehind(work: EndpointWork, { delivery }: Claim): Lane | null {
     const lane = this.#states.get(work)?.lane ?? null
-    return lane?.head === claim.delivery.id ? lane : null
+    return lane?.head === delivery.id ? lane : null
   }
 
   async #read(

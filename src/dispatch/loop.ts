@@ -241,9 +241,13 @@ export class Loop {
   #start(work: EndpointWork, underway: Underway): void {
     this.#underway.add(underway)
     this.#slots.take()
-    this.#quarantine.started(work)
-    this.#deliver(work, underway).catch((err) => this.#survive(work, underway, err))
-    this.ahead.fill(work)
+    this.#quarantine.starting(work)
+    this.#deliver(work, underway).catch((err) => {
+      // A defect costs the attempt and no more: what was not written is left to its lease, and tried again then.
+      this.#parts.log.error({ err, deliveryId: underway.claim.delivery.id }, 'delivery.defect')
+      this.goOn(work)
+    })
+    this.ahead.started(work)
   }
 
   /** The way of one delivery, from its slot to its report. */
@@ -256,8 +260,8 @@ export class Loop {
       results = await this.#settle(work, chain)
     } finally {
       this.#free(work, underway, chain)
+      this.ahead.settled(work, underway.claim, chain, results)
     }
-    this.ahead.settled(work, chain, results)
     for (const [index, one] of chain.entries()) this.#report(work, one, results[index] ?? { kind: 'stale' })
     this.goOn(work)
   }
@@ -284,13 +288,6 @@ export class Loop {
     const held = chain.length === 0 ? [underway] : chain
     for (const { claim } of held) this.#parts.memory.free(work, claim.event.body)
     this.#quarantine.settled(work, underway.claim)
-  }
-
-  /** A defect costs the attempt and no more: what was not written is left to its lease, and tried again then. */
-  #survive(work: EndpointWork, { claim }: Underway, err: unknown): void {
-    this.#parts.log.error({ err, deliveryId: claim.delivery.id }, 'delivery.defect')
-    this.ahead.recall(work)
-    this.goOn(work)
   }
 
   // ── 3. Decide ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -63,7 +63,7 @@ export class Quarantine {
     this.#waiting.add(work)
   }
 
-  started(work: EndpointWork): void {
+  starting(work: EndpointWork): void {
     if (kindFacts[work.endpoint.kind].runsHere) this.#running += 1
   }
 

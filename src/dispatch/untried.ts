@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { ended, handedBack } from '../core/lifecycle.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
-import type { AheadHook } from './ahead-hook.ts'
+import type { Ahead } from './ahead.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Memory } from './memory.ts'
 import type { Orphans } from './orphans.ts'
@@ -19,7 +19,7 @@ export type UntriedParts = ReportParts &
     slots: Slots
     quarantine: Quarantine
     orphans: Orphans
-    ahead: AheadHook
+    ahead: Ahead
     /** It has been written. */
     onSettled: (work: EndpointWork, to: Change['to'], result: ChangeResult) => void
   }>
