@@ -2,7 +2,6 @@ import type { Breaker, BreakerState } from './circuit-breaker.ts'
 import { holdEndsAt } from './condition.ts'
 import type { EndpointKind, EndpointStatus } from './endpoint.ts'
 import { kindFacts } from './endpoint-kinds.ts'
-import type { Reason } from './outcome.ts'
 
 // What deserves a person's attention, what comes first, and what to type next. Pure: `now` comes in.
 
@@ -50,20 +49,12 @@ export const states = ['ok', 'degraded', 'trouble'] as const
 export type State = (typeof states)[number]
 
 /** A share says something only of so many attempts. */
-export const failingAttemptsMin = 5
-export const flakyAttemptsMin = 20
-export const failingShareMin = 0.5
-export const flakyShareMin = 0.05
+const failingAttemptsMin = 5
+const flakyAttemptsMin = 20
+const failingShareMin = 0.5
+const flakyShareMin = 0.05
 /** Nothing should wait for longer without a reason. */
 export const waitingLongMs = 15 * 60_000
-
-/** A person asked for these to end: they are counted, and need nobody's attention. */
-const askedFor: ReadonlySet<Reason> = new Set(['cancelled', 'endpoint_deleted'])
-
-/** Whether a dead letter with this reason is bad news. */
-export function isUnwanted(reason: Reason): boolean {
-  return !askedFor.has(reason)
-}
 
 /** When an open breaker lets the next probe through: not before a hold ends. */
 export function nextProbeAt(breaker: Breaker, heldUntil: number | null): number | null {
