@@ -85,11 +85,6 @@ export class Membership {
     return this.#id
   }
 
-  /** The ids of all members, this one included. */
-  get members(): readonly string[] {
-    return this.#members
-  }
-
   /** Whether the handler of this endpoint runs at another member. */
   hasHandlerElsewhere(endpointId: string): boolean {
     return this.#handlersElsewhere.has(endpointId)

@@ -5,7 +5,7 @@ import type { EndpointWork } from './endpoint-work.ts'
 /** One crash is far more often a kill than an event that ends the process: from this many in a row on one is suspect. */
 export const suspectFrom = 2
 /** A delivery in flight at this many crashes is taken for their cause. */
-export const crashesMax = 3
+const crashesMax = 3
 
 /** What is to become of a claim: run among others, run with no other handler beside it, later, or not at all. */
 export type Judgement = 'run' | 'run_alone' | 'later' | 'crashed'

@@ -42,10 +42,6 @@ export class Pace {
     this.#limit = settings.limitMin
   }
 
-  get limit(): number {
-    return this.#limit
-  }
-
   /** Runs pieces until one answers that it was the last, or until it is stopped. */
   async work(piece: (limit: number) => Promise<PieceEnd>): Promise<void> {
     const { hurriesAt, stopping, now, rest } = this.#settings
