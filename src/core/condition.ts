@@ -1,4 +1,5 @@
 import {
+  type Allowance,
   allowance,
   type Breaker,
   closedBreaker,
@@ -7,11 +8,13 @@ import {
   recorded,
   reset,
   revived,
+  unlimited,
 } from './circuit-breaker.ts'
 import { areApart, type Clock } from './clock.ts'
 import { type Endpoint, targetOf } from './endpoint.ts'
 import { kindFacts, mayBeDisabled } from './endpoint-kinds.ts'
 import type { Outcome } from './outcome.ts'
+import { partOf } from './shares.ts'
 
 /** How an endpoint is doing: what has to survive a restart. */
 export type Condition = Readonly<{
@@ -40,15 +43,50 @@ export function conditionAfter(
   const breaker =
     endpoint.breaker === null ? condition.breaker : recorded(condition.breaker, tried, endpoint.breaker, now)
   const asked = holdAsked(outcome, endpoint)
-  const heldUntil = asked === null ? stillHeldUntil(condition, now) : Math.max(condition.heldUntil ?? 0, now + asked)
+  const heldUntil = asked === null ? holdEndsAt(condition, now) : Math.max(condition.heldUntil ?? 0, now + asked)
   const failing = failingAfter(condition, outcome, now)
   const isSame = failing === condition && heldUntil === condition.heldUntil
   return isSame && breaker === condition.breaker ? condition : { ...failing, breaker, heldUntil }
 }
 
+/** When the hold ends that an endpoint has asked for; null: nothing is held. */
+export function holdEndsAt({ heldUntil }: Pick<Condition, 'heldUntil'>, now: number): number | null {
+  return heldUntil !== null && now < heldUntil ? heldUntil : null
+}
+
+/** What breaker and hold allow, whoever asks. */
+export function allowanceOf(condition: Condition, { breaker }: Pick<Endpoint, 'breaker'>, now: number): Allowance {
+  const until = holdEndsAt(condition, now)
+  if (until !== null) return { kind: 'wait', until }
+  return breaker === null ? unlimited : allowance(condition.breaker, now)
+}
+
+/** Whether this member has asked to start the probe, or was granted it. */
+export type ProbeRight = 'none' | 'asked' | 'granted'
+
+/** What breaker and hold allow here: of what all may do together, the part of this member. `share` null: it is alone. */
+export function allowanceHere(
+  condition: Condition,
+  endpoint: Pick<Endpoint, 'breaker' | 'concurrency'>,
+  { probe, share }: Readonly<{ probe: ProbeRight; share: number | null }>,
+  now: number,
+): Allowance {
+  const allowed = allowanceOf(condition, endpoint, now)
+  if (endpoint.breaker === null || holdEndsAt(condition, now) !== null) return allowed
+  // It is open to others, or closed to them while the probe is under way here.
+  if (probe === 'asked' || mayProbe(condition, probe, now)) return { kind: 'probe' }
+  if (allowed.kind !== 'open_to' || allowed.limit === null || share === null) return allowed
+  return { kind: 'open_to', limit: partOf(allowed.limit, share, endpoint.concurrency) }
+}
+
+/** Whether the probe that was granted may start here. If it has not in its time, it has to be asked for again. */
+export function mayProbe({ breaker }: Condition, probe: ProbeRight, now: number): boolean {
+  return probe === 'granted' && allowance(breaker, now).kind !== 'probe'
+}
+
 /** Whether a probe may start now. */
-export function isProbeDue({ breaker, heldUntil }: Condition, now: number): boolean {
-  return (heldUntil ?? 0) <= now && allowance(breaker, now).kind === 'probe'
+export function isProbeDue(condition: Condition, endpoint: Pick<Endpoint, 'breaker'>, now: number): boolean {
+  return allowanceOf(condition, endpoint, now).kind === 'probe'
 }
 
 /** The condition with a probe of the breaker under way. */
@@ -143,10 +181,6 @@ function failingAfter(condition: Condition, outcome: Outcome, now: number): Cond
     case 'ours':
       return condition
   }
-}
-
-function stillHeldUntil({ heldUntil }: Condition, now: number): number | null {
-  return heldUntil !== null && heldUntil > now ? heldUntil : null
 }
 
 /**

@@ -98,6 +98,8 @@ export type Situation = Readonly<{
   /** What breaker and hold allow. */
   allowed: Allowance
   open: WhileOpen
+  /** Nothing more may be brought into memory: a suspect runs alone. */
+  keptOut: boolean
 }>
 
 export type NextAction =
@@ -112,6 +114,8 @@ export type NextAction =
   /** Claims what is due in the store, and ends it: the breaker is open. */
   | Readonly<{ kind: 'refuse'; limit: number }>
   | Readonly<{ kind: 'wait'; until: number }>
+  /** Waits until no suspect runs alone any more. */
+  | Readonly<{ kind: 'keep_out' }>
   /** Nothing, until something changes. */
   | Readonly<{ kind: 'rest' }>
 
@@ -119,6 +123,7 @@ const end: NextAction = { kind: 'end' }
 const handBackAll: NextAction = { kind: 'hand_back', which: 'all' }
 const handBackReady: NextAction = { kind: 'hand_back', which: 'ready' }
 const start: NextAction = { kind: 'start' }
+const keepOut: NextAction = { kind: 'keep_out' }
 const rest: NextAction = { kind: 'rest' }
 
 /** What an endpoint does next. When that is done, it is asked again, until it waits or rests. */
@@ -132,8 +137,10 @@ export function nextAction(situation: Situation, now: number): NextAction {
   return nextFromStore(situation, now)
 }
 
-function nextFromStore({ nextDueAt, allowed, open, inHand, window }: Situation, now: number): NextAction {
+function nextFromStore(situation: Situation, now: number): NextAction {
+  const { nextDueAt, allowed, open, keptOut, inHand, window } = situation
   if (nextDueAt === null) return rest
+  if (keptOut) return keepOut
   const passed = passage(allowed, open)
   if (passed === 'wait' && allowed.kind === 'wait') return { kind: 'wait', until: Math.max(allowed.until, nextDueAt) }
   if (nextDueAt > now) return { kind: 'wait', until: nextDueAt }
@@ -142,6 +149,46 @@ function nextFromStore({ nextDueAt, allowed, open, inHand, window }: Situation, 
   // A claim for every delivery that ends would be dear: half of the window has to be free for it.
   const isWorthIt = inHand === 0 || room >= window / 2
   return room > 0 && isWorthIt ? { kind: 'claim', limit: room } : rest
+}
+
+// ── What starts next ──────────────────────────────────────────────────────────────────────────────────────────────
+
+/** All that decides whether the first of what waits in memory starts, when its endpoint has its turn at the slots. */
+export type Turn = Readonly<{
+  standing: Standing
+  load: Load
+  allowed: Allowance
+  open: WhileOpen
+  /** A person asked for it. */
+  isUrgent: boolean
+  /** Of all members this one may start the probe. */
+  mayProbe: boolean
+  leaseEndsAt: number
+  timeoutMs: number
+  /** When the rate limit has a token; null: now. */
+  tokenAt: number | null
+}>
+
+export type NextStart =
+  | Readonly<{ kind: 'start'; probe: boolean }>
+  /** It has to be asked for first. */
+  | Readonly<{ kind: 'ask_probe' }>
+  /** Hands it back to the store, for a new lease: this one could end before the attempt does, and another might begin. */
+  | Readonly<{ kind: 'hand_back' }>
+  | Readonly<{ kind: 'wait'; until: number }>
+  /** Nothing, until something changes. */
+  | Readonly<{ kind: 'rest' }>
+
+export function nextStart(turn: Turn, now: number): NextStart {
+  const { standing, load, allowed, open, isUrgent, mayProbe, leaseEndsAt, timeoutMs, tokenAt } = turn
+  if (standing !== 'serving') return { kind: 'rest' }
+  const may = isUrgent ? urgentGate(load, open) : gate(load, allowed, open)
+  if (may === 'wait' || may === 'refuse') return { kind: 'rest' }
+  const probe = may === 'probe'
+  // A person's retry need not ask.
+  if (probe && !mayProbe && !isUrgent) return { kind: 'ask_probe' }
+  if (leaseEndsAt < now + timeoutMs) return { kind: 'hand_back' }
+  return tokenAt === null ? { kind: 'start', probe } : { kind: 'wait', until: tokenAt }
 }
 
 // ── What others ask ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,8 +215,8 @@ export function isCrowded(outlook: Outlook, allowed: Allowance, now: number): bo
 }
 
 /** Whether the next of a lane is claimed together with the outcome before it. A probe comes alone. */
-export function wantsNext(standing: Standing, allowed: Allowance): boolean {
-  return standing === 'serving' && allowed.kind === 'open_to'
+export function wantsNext(standing: Standing, allowed: Allowance, keptOut: boolean): boolean {
+  return standing === 'serving' && allowed.kind === 'open_to' && !keptOut
 }
 
 function hasBacklog({ isClaiming, nextDueAt }: Outlook, now: number): boolean {

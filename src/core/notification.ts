@@ -1,5 +1,5 @@
 import type { BreakerChanged, Notice } from './notice.ts'
-import type { Reason } from './outcome.ts'
+import { isUnwanted, type Reason } from './outcome.ts'
 import type { ReplayCounts, ReplayStatus } from './replay.ts'
 import { isOwnType } from './routing.ts'
 
@@ -101,9 +101,6 @@ export type RelayTurned = Readonly<{
   awayMs: number
 }>
 
-/** What a person did on purpose is no news to them. */
-export const deliberate: ReadonlySet<Reason> = new Set<Reason>(['cancelled', 'endpoint_deleted'])
-
 /**
  * What a notice is worth telling; null: nothing. What happens to notifications themselves is never told by another one,
  * or the two would keep each other busy. `whose` is the tenant of what concerns all of them.
@@ -145,7 +142,7 @@ function deadLetter(ended: {
   reason: Reason | null
 }): DeadLetters | null {
   const { tenant, endpointId, deliveryId, type, reason } = ended
-  if (isOwnType(type) || reason === null || deliberate.has(reason)) return null
+  if (isOwnType(type) || reason === null || !isUnwanted(reason)) return null
   return { type: 'posthorn.dead_letters', tenant, endpointId, count: 1, reasons: { [reason]: 1 }, sample: deliveryId }
 }
 

@@ -61,3 +61,14 @@ export const reasons = [
   'blocked_address',
 ] as const
 export type Reason = (typeof reasons)[number]
+
+/**
+ * A person asked for these to end: they are counted, but are no news and need nobody's attention. A replay does not touch
+ * them unless it asks for the reason.
+ */
+export const askedFor = ['cancelled', 'endpoint_deleted'] as const satisfies readonly Reason[]
+
+/** Whether a dead letter with this reason is bad news. */
+export function isUnwanted(reason: Reason): boolean {
+  return !(askedFor as readonly Reason[]).includes(reason)
+}

@@ -1,4 +1,6 @@
+import type { BreakerState } from './circuit-breaker.ts'
 import { type DeliveryStatus, isSettled } from './delivery.ts'
+import type { Endpoint } from './endpoint.ts'
 import type { Selection } from './selection.ts'
 
 /** `finished`: everything is requeued. `settled`: and every outcome is known. */
@@ -124,6 +126,20 @@ export function linkEffect(before: DeliveryStatus, after: DeliveryStatus): LinkE
   if (isSettled(before)) return isSettled(after) ? 'none' : 'dropped'
   if (!isSettled(after)) return 'none'
   return after === 'delivered' ? 'delivered' : 'failedAgain'
+}
+
+// ── What waits when it is requeued ────────────────────────────────────────────────────────────────────────────────
+
+export const blockedWhys = ['breaker_open', 'paused', 'disabled'] as const
+export type BlockedWhy = (typeof blockedWhys)[number]
+
+/** Why what is requeued at this endpoint is not tried now; null: it is. */
+export function blockedBecause(
+  { status, breaker }: Pick<Endpoint, 'status' | 'breaker'>,
+  state: BreakerState,
+): BlockedWhy | null {
+  if (status !== 'active') return status
+  return breaker !== null && state !== 'closed' ? 'breaker_open' : null
 }
 
 // ── What people ask for ───────────────────────────────────────────────────────────────────────────────────────────

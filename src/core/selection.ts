@@ -11,7 +11,7 @@ import {
   settledStatuses,
 } from './delivery.ts'
 import { formatDuration } from './duration.ts'
-import type { Reason } from './outcome.ts'
+import { askedFor, isUnwanted, type Reason } from './outcome.ts'
 
 /**
  * What may be replayed, recovered, retried, discarded, cancelled, expired or ended unserved. A store translates the filters
@@ -35,9 +35,13 @@ export function isRecovery(selection: Selection): selection is Recovery {
   return selection.kind === 'recover' && selection.only !== 'failed'
 }
 
-/** What a replay does not touch, unless it is asked for by this reason. */
-export const leftOut = ['cancelled', 'endpoint_deleted'] as const satisfies readonly Reason[]
-export type LeftOut = Readonly<Record<(typeof leftOut)[number], number>>
+/** How many dead letters a replay leaves out, unless it asks for the reason. */
+export type LeftOut = Readonly<Record<(typeof askedFor)[number], number>>
+
+/** A selection of what has no delivery yet: none of those that exist is meant. */
+export function isOfMissing(selection: Selection): boolean {
+  return selection.kind === 'recover' && selection.only === 'missing'
+}
 
 // ── Deliveries ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -58,7 +62,7 @@ export function selectedDeliveries(selection: Selection, tenant: string | null):
  */
 export function replayable(filter: DeliveryFilter): DeliveryFilter {
   const statuses = (filter.statuses ?? deadStatuses).filter(isSettled)
-  return filter.reason === undefined ? { ...filter, statuses, exceptReasons: leftOut } : { ...filter, statuses }
+  return filter.reason === undefined ? { ...filter, statuses, exceptReasons: askedFor } : { ...filter, statuses }
 }
 
 /** Which dead letters are grouped: of the statuses that the filter names only these. */
@@ -105,8 +109,8 @@ export function mayDiscard(status: DeliveryStatus, settledAt: number | null, set
 }
 
 /** Whether a delivery that was selected may be requeued now: it has ended, and somebody is there to take it. */
-export function mayRequeue(status: DeliveryStatus, isEndpointGone: boolean): boolean {
-  return isSettled(status) && !isEndpointGone
+export function mayRequeue(delivery: Delivery, isEndpointGone: boolean): delivery is Settled {
+  return isSettled(delivery.status) && !isEndpointGone
 }
 
 function isWaiting(status: DeliveryStatus): boolean {
@@ -158,7 +162,7 @@ export function recoveryStep(only: Recovery['only'], isWanted: boolean, deliveri
 
 /** Whether a recovery sends this delivery again. */
 export function mayGoAgain(status: DeliveryStatus, reason: Reason | null): boolean {
-  return isSettled(status) && !(leftOut as readonly (Reason | null)[]).includes(reason)
+  return isSettled(status) && (reason === null || isUnwanted(reason))
 }
 
 /** A relative time such as "7d ago" is a little more than that when the request arrives. */

@@ -1,7 +1,7 @@
 import type { Breaker, BreakerState } from './circuit-breaker.ts'
+import { holdEndsAt } from './condition.ts'
 import type { EndpointKind, EndpointStatus } from './endpoint.ts'
 import { kindFacts } from './endpoint-kinds.ts'
-import type { Reason } from './outcome.ts'
 
 // What deserves a person's attention, what comes first, and what to type next. Pure: `now` comes in.
 
@@ -49,20 +49,12 @@ export const states = ['ok', 'degraded', 'trouble'] as const
 export type State = (typeof states)[number]
 
 /** A share says something only of so many attempts. */
-export const failingAttemptsMin = 5
-export const flakyAttemptsMin = 20
-export const failingShareMin = 0.5
-export const flakyShareMin = 0.05
+const failingAttemptsMin = 5
+const flakyAttemptsMin = 20
+const failingShareMin = 0.5
+const flakyShareMin = 0.05
 /** Nothing should wait for longer without a reason. */
 export const waitingLongMs = 15 * 60_000
-
-/** A person asked for these to end: they are counted, and need nobody's attention. */
-const askedFor: ReadonlySet<Reason> = new Set(['cancelled', 'endpoint_deleted'])
-
-/** Whether a dead letter with this reason is bad news. */
-export function isUnwanted(reason: Reason): boolean {
-  return !askedFor.has(reason)
-}
 
 /** When an open breaker lets the next probe through: not before a hold ends. */
 export function nextProbeAt(breaker: Breaker, heldUntil: number | null): number | null {
@@ -79,7 +71,7 @@ export function attentionFor(signs: Signs, now: number): AttentionReason | null 
   if (signs.deadLetters > 0 && signs.deadLettersKept !== 0) return 'dead_letters'
   if (signs.attempts >= failingAttemptsMin && failed > failingShareMin) return 'failing'
   if (waits && signs.status === 'paused') return 'paused'
-  if (waits && (signs.heldUntil ?? 0) > now) return 'held'
+  if (waits && holdEndsAt(signs, now) !== null) return 'held'
   if (signs.attempts >= flakyAttemptsMin && failed >= flakyShareMin) return 'flaky'
   return signs.oldestAt !== null && now - signs.oldestAt > waitingLongMs ? 'waiting_long' : null
 }

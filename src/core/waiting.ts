@@ -1,4 +1,5 @@
 import { allowance, type Breaker } from './circuit-breaker.ts'
+import { holdEndsAt } from './condition.ts'
 import type { Delivery } from './delivery.ts'
 import type { Endpoint, EndpointKind } from './endpoint.ts'
 import { kindFacts } from './endpoint-kinds.ts'
@@ -54,7 +55,7 @@ function absentee(kind: EndpointKind, lacksRoute: boolean): WaitsFor | null {
 
 function waitForTime(dueAt: number | null, { endpoint, breaker, heldUntil, now }: Surroundings): Wait | null {
   const allowed = endpoint.breaker === null ? null : allowance(breaker, now)
-  const heldFor = Math.max(0, (heldUntil ?? 0) - now)
+  const heldFor = (holdEndsAt({ heldUntil }, now) ?? now) - now
   const brokenFor = allowed?.kind === 'wait' ? allowed.until - now : 0
   const dueIn = dueAt === null ? 0 : Math.max(0, dueAt - now)
   const longest = Math.max(heldFor, brokenFor, dueIn)

@@ -1,7 +1,7 @@
 import type { Allowance } from '../core/circuit-breaker.ts'
 import type { ChangeResult, Claim } from '../store/pipeline-store.ts'
+import type { Returned } from './decide.ts'
 import type { EndpointWork } from './endpoint-work.ts'
-import type { Returned } from './returned.ts'
 
 /**
  * Where sending ahead (`ahead.ts`) hangs on the loop. For an endpoint whose other end does not keep the order of a lane by
@@ -22,20 +22,12 @@ export interface AheadHook {
   /** An attempt is about to start. */
   starting(work: EndpointWork, claim: Claim): void
 
-  /** It has started; or there is more room at the other end. */
-  fill(work: EndpointWork): void
+  /** It has started. */
+  started(work: EndpointWork): void
 
   /** An attempt has come back: it, and what has ended with it behind it. All of that is written together. */
   returned(work: EndpointWork, head: Returned): readonly Returned[]
 
-  /** These have been written. */
-  settled(work: EndpointWork, chain: readonly Returned[], results: readonly ChangeResult[]): void
-
-  // ── At any time ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-  /** Something new waits in the store, behind what is in hand. */
-  arrivedBehind(work: EndpointWork): void
-
-  /** What was sent ahead is void: it comes again in its turn. */
-  recall(work: EndpointWork): void
+  /** This attempt has ended. What was written with it, and how; nothing after a defect. */
+  settled(work: EndpointWork, claim: Claim, chain: readonly Returned[], results: readonly ChangeResult[]): void
 }

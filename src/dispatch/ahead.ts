@@ -8,10 +8,10 @@ import type { ChangeResult, Claim, Upcoming } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
 import type { AheadTransport } from '../transports/transport.ts'
 import type { AheadHook } from './ahead-hook.ts'
-import { parcelOf, type Tried, triedAs } from './attempt.ts'
+import { parcelOf, triedAs } from './attempt.ts'
+import type { Decisions, Returned } from './decide.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Memory } from './memory.ts'
-import type { Returned } from './returned.ts'
 import type { Settler } from './settler.ts'
 import type { TransportSet } from './transport-set.ts'
 
@@ -29,8 +29,7 @@ export type AheadParts = Readonly<{
   settler: Settler
   stopping: AbortSignal
   goOn: (work: EndpointWork) => void
-  /** Decides on an attempt that came back before its turn. */
-  decide: (work: EndpointWork, claim: Claim, tried: Tried, startedAt: number) => Returned
+  decisions: Decisions
 }>
 
 /** A lane of which something may be sent before its turn. */
@@ -98,8 +97,13 @@ export class Ahead implements AheadHook {
     if (this.#transportOf(work.endpoint) !== null) this.#stateOf(work).mayWait = true
   }
 
+  /** Something new waits in the store, behind what is in hand. */
   arrivedBehind(work: EndpointWork): void {
     this.claimed(work)
+    this.fill(work)
+  }
+
+  started(work: EndpointWork): void {
     this.fill(work)
   }
 
@@ -121,7 +125,12 @@ export class Ahead implements AheadHook {
     state.isReading = true
     this.#reads += 1
     const bytesMax = Math.min(room.bytes, setAside)
-    void this.#read(work, state, lane, { limit: Math.min(readMax, room.count), bytesMax, setAside })
+    const limits = { limit: Math.min(readMax, room.count), bytesMax, setAside }
+    this.#read(work, state, lane, limits).catch((err) => {
+      this.#parts.log.error({ err, endpointId: endpoint.id }, 'ahead.defect')
+      state.isReading = false
+      this.recall(work)
+    })
   }
 
   /**
@@ -130,9 +139,9 @@ export class Ahead implements AheadHook {
    */
   returned(work: EndpointWork, head: Returned): readonly Returned[] {
     const chain = [head]
-    const lane = this.#laneBehind(work, head)
+    const lane = this.#laneBehind(work, head.claim)
     if (lane === null) return chain
-    const { clock, decide } = this.#parts
+    const { clock, decisions } = this.#parts
     const { endpoint } = work
     let isVoid = head.decision.to.status === 'pending'
     const mayHaveCome = !isVoid && lane.sent.length > 0
@@ -141,10 +150,11 @@ export class Ahead implements AheadHook {
       const first = lane.sent[0]
       isVoid = report.kind === 'interrupted' || first?.delivery.id !== deliveryId
       if (isVoid || first === undefined) break
-      shift(lane, first)
       const claim = inTurn(first)
       const attempt = { number: claim.delivery.attempts + 1, startedAt: clock.wall() - tookMs, tookMs }
-      const one = decide(work, claim, triedAs(report, endpoint, attempt, clock.wall()), clock.steady() - tookMs)
+      const tried = triedAs(report, endpoint, attempt, clock.wall())
+      const one = decisions.decide(work, claim, tried, { startedAt: clock.steady() - tookMs, probe: false })
+      shift(lane, first)
       chain.push(one)
       isVoid = one.decision.to.status === 'pending'
       if (isVoid) break
@@ -154,14 +164,14 @@ export class Ahead implements AheadHook {
   }
 
   /** If nobody of the lane is in hand then, or not the one that was expected, what is ahead is void. */
-  settled(work: EndpointWork, chain: readonly Returned[], results: readonly ChangeResult[]): void {
-    const [head] = chain
-    if (head === undefined || this.#laneBehind(work, head) === null) return
+  settled(work: EndpointWork, head: Claim, chain: readonly Returned[], results: readonly ChangeResult[]): void {
+    if (this.#laneBehind(work, head) === null) return
     const last = results.at(-1)
     const goesOn = last?.kind === 'applied' && last.next !== null
-    if (!goesOn || results.some(({ kind }) => kind === 'stale')) this.recall(work)
+    if (chain.length === 0 || !goesOn || results.some(({ kind }) => kind === 'stale')) this.recall(work)
   }
 
+  /** What was sent ahead is void: it comes again in its turn. */
   recall(work: EndpointWork): void {
     const state = this.#states.get(work)
     if (state === undefined || state.lane === null) return
@@ -182,9 +192,9 @@ export class Ahead implements AheadHook {
   }
 
   /** The lane, if this delivery is its head. */
-  #laneBehind(work: EndpointWork, { claim }: Returned): Lane | null {
+  #laneBehind(work: EndpointWork, { delivery }: Claim): Lane | null {
     const lane = this.#states.get(work)?.lane ?? null
-    return lane?.head === claim.delivery.id ? lane : null
+    return lane?.head === delivery.id ? lane : null
   }
 
   async #read(

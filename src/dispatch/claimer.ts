@@ -45,11 +45,10 @@ export class Claimer {
       if (work.inHand === 0) memory.whenRoom(work, wanted.setAside, () => goOn(work))
       return
     }
-    const before = work.nextDueAt
     work.beginClaim()
     this.#run(work, wanted, take).catch((err) => {
       log.warn({ err, endpointId: work.endpoint.id }, 'claim.failed')
-      if (before !== null) work.noteDue(before)
+      work.failClaim()
       setTimeout(() => goOn(work), retryAfterMs).unref()
     })
   }
@@ -70,8 +69,8 @@ export class Claimer {
     } finally {
       this.#underway -= 1
       memory.returnRoom(setAside)
-      work.endClaim()
     }
+    work.endClaim()
     goOn(work)
   }
 

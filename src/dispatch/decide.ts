@@ -7,6 +7,7 @@ import { mayBeDisabled } from '../core/endpoint-kinds.ts'
 import { afterAttempt, givenUp, handedBack } from '../core/lifecycle.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
+import type { Claim } from '../store/pipeline-store.ts'
 import type { Tried } from './attempt.ts'
 import type { Catalogue } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
@@ -29,6 +30,9 @@ export type Decision = Readonly<{
   whyDisabled: string | null
 }>
 
+/** An attempt that has come back, and what is to be written of it. */
+export type Returned = Readonly<{ claim: Claim; tried: Tried; decision: Decision; now: number }>
+
 /** What an attempt means for its delivery, and for all of its endpoint. */
 export class Decisions {
   readonly #parts: DecisionParts
@@ -42,20 +46,21 @@ export class Decisions {
   /** Decides on one attempt; the endpoint's condition is changed by it. */
   decide(
     work: EndpointWork,
-    delivery: Processing,
+    claim: Claim,
     tried: Tried,
     { startedAt, probe }: Pick<Underway, 'startedAt' | 'probe'>,
-  ): Decision {
+  ): Returned {
     const { outcome, attempt } = tried
     const now = this.#parts.clock.steady()
     const result = { outcome, statusCode: attempt.statusCode, startedAt, probe }
     const { endpoint } = work
     this.#parts.conditions.change(work, (condition) => conditionAfter(condition, result, endpoint, now))
-    const to = this.#deliveryAfter(work, delivery, tried, probe)
+    const to = this.#deliveryAfter(work, claim.delivery, tried, probe)
     const whyDisabled = this.#whyDisable(work, tried)
     // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
     if (whyDisabled !== null) work.stand({ leaving: true })
-    return { to, attempt: outcome.kind === 'ours' ? null : attempt, whyDisabled }
+    const decision = { to, attempt: outcome.kind === 'ours' ? null : attempt, whyDisabled }
+    return { claim, tried, decision, now }
   }
 
   async disable(work: EndpointWork, statusReason: string): Promise<void> {

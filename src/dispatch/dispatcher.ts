@@ -83,7 +83,7 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
-    const { store, log, clock, notices } = parts
+    const { store, log, clock } = parts
     this.#memory = new Memory(parts.memoryBytesMax)
     this.#conditions = new Conditions({ ...parts, goOn: (work) => this.#loop.goOn(work) })
     this.settling = new Settler(store, log, {
@@ -91,7 +91,7 @@ export class Dispatcher {
       onIdle: () => this.#drain.check(),
     })
     const stopping = this.#stopping.signal
-    this.#orphans = new Orphans({ store, clock, log, notices, settler: this.settling, stopping })
+    this.#orphans = new Orphans({ ...parts, settler: this.settling, stopping, onEnded: () => this.#drain.check() })
     const goOn = (work: EndpointWork) => this.#loop.goOn(work)
     this.#lostLinks = new LostLinks({ ...parts, stopping, goOn })
     this.#loop = new Loop({
@@ -163,7 +163,7 @@ export class Dispatcher {
     transport.onServing((endpointId) => this.#onServing(this.#works.get(endpointId)))
     transport.onRoom((endpointId) => {
       const work = this.#works.get(endpointId)
-      if (work !== undefined) this.#loop.fillAhead(work)
+      if (work !== undefined) this.#loop.ahead.fill(work)
     })
     store.onHint(({ endpointIds, conditionsOf }) => {
       this.#goOnHere(endpointIds)
@@ -325,7 +325,7 @@ export class Dispatcher {
   #laneChanged(endpointIds: readonly string[]): void {
     for (const id of endpointIds) {
       const work = this.#works.get(id)
-      if (work !== undefined) this.#loop.recall(work)
+      if (work !== undefined) this.#loop.ahead.recall(work)
     }
     this.goOnAt(endpointIds)
   }
@@ -362,7 +362,7 @@ export class Dispatcher {
     const { id, kind, concurrency } = work.endpoint
     const { absentee } = kindFacts[kind]
     const share = absentee === null ? this.membership.shareOf(id, concurrency) : null
-    work.limitTo(share, absentee !== 'hub' && this.membership.members.length > 1)
+    work.limitTo(share, absentee !== 'hub' && this.membership.hasOthers)
   }
 
   #onServing(work: EndpointWork | undefined): void {
@@ -376,7 +376,7 @@ export class Dispatcher {
   #put(endpoint: Endpoint): void {
     const now = this.#parts.clock.steady()
     const work = this.#works.get(endpoint.id) ?? new EndpointWork(endpoint, freshCondition(endpoint.id), now)
-    this.#loop.recall(work)
+    this.#loop.ahead.recall(work)
     const { endpoint: before } = work
     work.adopt(endpoint)
     work.stand({ halted: this.#isHalted, served: this.#parts.transport.serves(endpoint) })

@@ -1,16 +1,8 @@
-import {
-  type Allowance,
-  allowance,
-  type Breaker,
-  unlimited,
-  type WhileOpen,
-  whileOpen,
-} from '../core/circuit-breaker.ts'
-import { type Condition, isForgiven } from '../core/condition.ts'
+import { type Allowance, type Breaker, type WhileOpen, whileOpen } from '../core/circuit-breaker.ts'
+import { allowanceHere, type Condition, isForgiven, mayProbe, type ProbeRight } from '../core/condition.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import {
   type Gate,
-  gate,
   type Load,
   type Outlook,
   passage,
@@ -18,11 +10,10 @@ import {
   type Standing,
   type StandingFacts,
   standingOf,
-  urgentGate,
+  type Turn,
 } from '../core/next-action.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
 import { type Bucket, fullBucket, take } from '../core/rate-limit.ts'
-import { partOf } from '../core/shares.ts'
 import { windowOf } from '../core/window.ts'
 import type { Claim } from '../store/pipeline-store.ts'
 
@@ -63,18 +54,19 @@ export class EndpointWork implements Outlook {
   #ready: Claim[] = []
   #urgent: Claim[] = []
   readonly #underway = new Set<Underway>()
-  #answered = 0
+  /** Of these, the ones that were delivered. */
+  readonly #answered = new Set<Underway>()
   #reserved = 0
   #nextDueAt: number | null = null
   #share: number | null = null
   #isShared = false
   /** How long attempts take, the latest weighing most. */
   #attemptMs: number | null = null
-  #claiming = false
+  /** null: no claim is under way. Otherwise when the first was due as it began. */
+  #claiming: Readonly<{ dueBefore: number | null }> | null = null
   #nextBytes: number | null = null
   #failuresSeenFrom: number | null = null
-  #probe: 'none' | 'asked' | 'granted' = 'none'
-  #pacedUntil: number | null = null
+  #probe: ProbeRight = 'none'
   #bucket: Bucket
 
   constructor(endpoint: Endpoint, condition: Condition, now: number) {
@@ -125,7 +117,6 @@ export class EndpointWork implements Outlook {
   /** Takes up new settings. */
   adopt(endpoint: Endpoint): void {
     const before = this.#endpoint
-    if (endpoint.rateLimit?.perSecond !== before.rateLimit?.perSecond) this.#pacedUntil = null
     if (isForgiven(before, endpoint)) this.#failuresSeenFrom = null
     this.#endpoint = endpoint
     this.stand({ status: endpoint.status })
@@ -144,16 +135,6 @@ export class EndpointWork implements Outlook {
     this.#condition = condition
     const isNewProbe = before.state === 'half_open' && probeStartOf(before) !== probeStartOf(breaker)
     if (this.#probe === 'granted' && (breaker.state !== 'half_open' || isNewProbe)) this.#probe = 'none'
-  }
-
-  /** Whether the probe has to be asked for first: of all members one may start it. A person's retry need not ask. */
-  mustAskForProbe(now: number): boolean {
-    return !this.#mayProbe(now) && this.#urgent.length === 0
-  }
-
-  /** One that was granted and has not started in its time has to be asked for again. */
-  #mayProbe(now: number): boolean {
-    return this.#probe === 'granted' && allowance(this.#condition.breaker, now).kind !== 'probe'
   }
 
   askProbe(): void {
@@ -176,13 +157,7 @@ export class EndpointWork implements Outlook {
 
   /** What breaker and hold allow now. */
   allowance(now: number): Allowance {
-    const { heldUntil, breaker } = this.#condition
-    if (heldUntil !== null && now < heldUntil) return { kind: 'wait', until: heldUntil }
-    if (this.#endpoint.breaker === null) return unlimited
-    const allowed = allowance(breaker, now)
-    if (this.#probe === 'asked' || this.#mayProbe(now)) return { kind: 'probe' }
-    if (allowed.kind !== 'open_to' || allowed.limit === null || this.#share === null) return allowed
-    return { kind: 'open_to', limit: partOf(allowed.limit, this.#share, this.#endpoint.concurrency) }
+    return allowanceHere(this.#condition, this.#endpoint, { probe: this.#probe, share: this.#share }, now)
   }
 
   /** What that means for a delivery that is due. */
@@ -238,8 +213,9 @@ export class EndpointWork implements Outlook {
     this.#reserved += 1
   }
 
+  /** Of an endpoint that was deleted and set up anew meanwhile, the promise was another's. */
   unreserve(): void {
-    this.#reserved -= 1
+    this.#reserved = Math.max(0, this.#reserved - 1)
   }
 
   enqueue(claim: Claim, queue: Queue): void {
@@ -248,17 +224,11 @@ export class EndpointWork implements Outlook {
     else this.#urgent.unshift(claim)
   }
 
-  /** What may be done now with the one that is next. */
-  gate(now: number): Gate {
-    if (!this.isServing || this.#pacedUntil !== null) return 'wait'
-    if (this.#urgent.length > 0) return urgentGate(this.#load(), this.#whileOpen)
-    return gate(this.#load(), this.allowance(now), this.#whileOpen)
-  }
-
-  /** Takes this one, which was next, out of its queue. */
-  dequeue(claim: Claim): void {
-    if (this.#urgent[0] === claim) this.#urgent.shift()
-    else this.#ready.shift()
+  /** Takes the one that is next out of its queue. */
+  takeNext(): Claim {
+    const claim = this.#urgent.shift() ?? this.#ready.shift()
+    if (claim === undefined) throw new Error('Nothing waits in memory for this endpoint.')
+    return claim
   }
 
   /** Empties the queues. */
@@ -269,21 +239,23 @@ export class EndpointWork implements Outlook {
     return claims
   }
 
-  begin(claim: Claim, probe: boolean, now: number): Underway {
-    const underway: Underway = { claim, probe, startedAt: now, abort: new AbortController() }
+  /** The one that is next has its attempt. It takes a token of the rate limit. */
+  begin(probe: boolean, now: number): Underway {
+    const underway: Underway = { claim: this.takeNext(), probe, startedAt: now, abort: new AbortController() }
     if (probe) this.#probe = 'none'
+    this.takeToken(now)
     this.#underway.add(underway)
     return underway
   }
 
-  /** Whoever takes what it gets has its slot back at once. Of one that fails, the outcome comes first. */
-  noteAnswered(): void {
-    this.#answered += 1
+  /** An endpoint that takes what it gets has its slot back at once. Of one that fails, the outcome comes first. */
+  noteAnswered(underway: Underway): void {
+    this.#answered.add(underway)
   }
 
-  end(underway: Underway, wasAnswered: boolean): void {
+  end(underway: Underway): void {
     this.#underway.delete(underway)
-    if (wasAnswered) this.#answered -= 1
+    this.#answered.delete(underway)
   }
 
   /** Everything that is claimed. */
@@ -313,7 +285,7 @@ export class EndpointWork implements Outlook {
   }
 
   get isClaiming(): boolean {
-    return this.#claiming
+    return this.#claiming !== null
   }
 
   noteDue(dueAt: number): void {
@@ -327,7 +299,7 @@ export class EndpointWork implements Outlook {
 
   /** What becomes due while the claim is under way is noted anew, and not lost under its answer. */
   beginClaim(): void {
-    this.#claiming = true
+    this.#claiming = { dueBefore: this.#nextDueAt }
     this.#nextDueAt = null
   }
 
@@ -337,12 +309,20 @@ export class EndpointWork implements Outlook {
   }
 
   endClaim(): void {
-    this.#claiming = false
+    this.#claiming = null
+  }
+
+  /** What was due when it began still is. */
+  failClaim(): void {
+    const { dueBefore } = this.#claiming ?? { dueBefore: null }
+    this.#claiming = null
+    if (dueBefore !== null) this.noteDue(dueBefore)
   }
 
   // ── What it does next ───────────────────────────────────────────────────────────────────────────────────────────
 
-  situation(inTurn: boolean, allowed: Allowance): Situation {
+  /** `inTurn` and `keptOut` are known to others: the slots, and the quarantine. */
+  situation(inTurn: boolean, keptOut: boolean, allowed: Allowance): Situation {
     return {
       standing: this.#standing,
       ready: this.#ready.length,
@@ -353,28 +333,46 @@ export class EndpointWork implements Outlook {
       nextDueAt: this.#nextDueAt,
       allowed,
       open: this.#whileOpen,
+      keptOut,
+    }
+  }
+
+  /** Its turn at the slots; null: nothing waits in memory. */
+  turn(now: number): Turn | null {
+    const { next } = this
+    if (next === undefined) return null
+    return {
+      standing: this.#standing,
+      load: this.#load(),
+      allowed: this.allowance(now),
+      open: this.#whileOpen,
+      isUrgent: this.#urgent.length > 0,
+      mayProbe: mayProbe(this.#condition, this.#probe, now),
+      leaseEndsAt: next.delivery.leaseEndsAt,
+      timeoutMs: this.#endpoint.timeoutMs,
+      tokenAt: this.#tokenAt(now),
     }
   }
 
   /** Takes a token of the rate limit; answers when there will be one if there is none now. */
   takeToken(now: number): number | null {
+    const answer = this.#token(now)
+    if (answer?.kind === 'taken') this.#bucket = answer.bucket
+    return answer?.kind === 'wait' ? answer.until : null
+  }
+
+  #tokenAt(now: number): number | null {
+    const answer = this.#token(now)
+    return answer?.kind === 'wait' ? answer.until : null
+  }
+
+  /** null: there is no rate limit. */
+  #token(now: number): ReturnType<typeof take> | null {
     const { rateLimit } = this.#endpoint
     if (rateLimit === null) return null
     // Without a share only a person's test comes here.
     const part = (this.concurrency || 1) / this.#endpoint.concurrency
-    const answer = take(this.#bucket, rateLimit.perSecond * part, now)
-    if (answer.kind === 'wait') return answer.until
-    this.#bucket = answer.bucket
-    return null
-  }
-
-  /** Nothing starts before the rate limit has a token again. */
-  pace(until: number): void {
-    this.#pacedUntil = until
-  }
-
-  endPace(until: number): void {
-    if (this.#pacedUntil === until) this.#pacedUntil = null
+    return take(this.#bucket, rateLimit.perSecond * part, now)
   }
 
   get #whileOpen(): WhileOpen {
@@ -384,8 +382,8 @@ export class EndpointWork implements Outlook {
   #load(): Load {
     return {
       concurrency: this.concurrency,
-      onWire: this.#underway.size - this.#answered,
-      answered: this.#answered,
+      onWire: this.#underway.size - this.#answered.size,
+      answered: this.#answered.size,
     }
   }
 }

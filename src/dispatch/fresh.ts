@@ -54,7 +54,7 @@ export class Fresh {
     const { works, loop, onEnded } = this.#parts
     this.#endReservation(endpoint.id, body)
     const work = works.get(endpoint.id)
-    if (work !== undefined) loop.arrivedBehind(work)
+    if (work !== undefined) loop.ahead.arrivedBehind(work)
     // Its claim may have stood back for the memory that was promised here.
     if (work?.nextDueAt != null) loop.goOn(work)
     onEnded()
@@ -83,7 +83,7 @@ export class Fresh {
     if (work === undefined) return
     const known = work.nextDueAt !== null && work.nextDueAt <= dueAt
     work.noteDue(dueAt)
-    loop.arrivedBehind(work)
+    loop.ahead.arrivedBehind(work)
     if (!known) loop.goOn(work)
     // Another member may be able to take what this one cannot.
     if (work.isOthers || work.inHand >= work.window) store.hint('due', [endpoint.id])

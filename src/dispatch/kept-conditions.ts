@@ -2,6 +2,7 @@ import type { Breaker } from '../core/circuit-breaker.ts'
 import type { Condition } from '../core/condition.ts'
 import { PosthornError } from '../core/errors.ts'
 import type { Logger } from '../log.ts'
+import { rest } from '../store/pace.ts'
 import type { Store } from '../store/store.ts'
 
 const retryEveryMs = 1_000
@@ -12,7 +13,7 @@ export class KeptConditions {
   readonly #log: Logger
   readonly #dirty = new Map<string, Condition>()
   #writing: Promise<void> | null = null
-  #closed = false
+  readonly #closing = new AbortController()
 
   constructor(store: Store, log: Logger) {
     this.#store = store
@@ -36,7 +37,7 @@ export class KeptConditions {
 
   /** Resolves when everything given so far is kept, or cannot be. */
   async close(): Promise<void> {
-    this.#closed = true
+    this.#closing.abort()
     await this.#writing
     if (this.#dirty.size > 0) await this.#write()
   }
@@ -50,11 +51,11 @@ export class KeptConditions {
       } catch (error) {
         this.#log.warn({ err: error, endpoints: conditions.length }, 'conditions.not_written')
         // What is wrong with it would be wrong again.
-        if (this.#closed || !(error instanceof PosthornError)) break
+        if (this.#closing.signal.aborted || !(error instanceof PosthornError)) break
         for (const condition of conditions) {
           if (!this.#dirty.has(condition.endpointId)) this.#dirty.set(condition.endpointId, condition)
         }
-        await new Promise((resolve) => setTimeout(resolve, retryEveryMs))
+        await rest(retryEveryMs, this.#closing.signal)
       }
     }
     this.#writing = null

@@ -1,12 +1,11 @@
 import { conditionProbing, conditionReset } from '../core/condition.ts'
-import { nextAction, wantsNext } from '../core/next-action.ts'
+import { nextAction, nextStart, wantsNext } from '../core/next-action.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
-import { Ahead, type AheadParts } from './ahead.ts'
-import type { AheadHook } from './ahead-hook.ts'
+import { Ahead } from './ahead.ts'
 import { parcelOf, type Tried, tryOnce } from './attempt.ts'
 import { Claimer } from './claimer.ts'
-import { type DecisionParts, Decisions } from './decide.ts'
+import { type DecisionParts, Decisions, type Returned } from './decide.ts'
 import type { EndpointWork, Queue, Underway } from './endpoint-work.ts'
 import { leaseMs } from './lease-keeper.ts'
 import type { Memory } from './memory.ts'
@@ -15,7 +14,6 @@ import type { Orphans } from './orphans.ts'
 import type { LostLinks } from './pull-back.ts'
 import { Quarantine } from './quarantine.ts'
 import { report } from './report.ts'
-import type { Returned } from './returned.ts'
 import type { Settler } from './settler.ts'
 import { Slots } from './slots.ts'
 import type { StuckLanes } from './stuck-lanes.ts'
@@ -47,15 +45,18 @@ export type LoopParts = DecisionParts &
  * (`ahead`), handlers that may have ended the process (`quarantine`), and waits that end with a new link (`lostLinks`).
  */
 export class Loop {
+  readonly ahead: Ahead
   readonly #parts: LoopParts
   readonly #slots: Slots
   readonly #claimer: Claimer
   readonly #named: NamedClaims
   readonly #decisions: Decisions
-  readonly #ahead: AheadHook
   readonly #quarantine: Quarantine
   readonly #untried: Untried
+  /** For what is due in the store. */
   readonly #wakeups: Wakeups<EndpointWork>
+  /** For a token of the rate limit. */
+  readonly #tokens: Wakeups<EndpointWork>
   /** Attempts under way, of removed endpoints too. */
   readonly #underway = new Set<Underway>()
 
@@ -68,20 +69,19 @@ export class Loop {
     this.#named = new NamedClaims({ ...parts, take, goOn })
     this.#decisions = new Decisions(parts)
     this.#quarantine = new Quarantine(goOn, (suspect) => this.#named.fetch(suspect))
-    const decide: AheadParts['decide'] = (work, claim, tried, startedAt) =>
-      this.#decided(work, claim, tried, { startedAt, probe: false })
-    this.#ahead = new Ahead({ ...parts, goOn, decide })
+    this.ahead = new Ahead({ ...parts, goOn, decisions: this.#decisions })
     this.#untried = new Untried({
       ...parts,
       slots: this.#slots,
       quarantine: this.#quarantine,
-      ahead: this.#ahead,
+      ahead: this.ahead,
       onSettled: (work, to, result) => {
         this.#afterSettled(work, to, result)
         this.goOn(work)
       },
     })
     this.#wakeups = new Wakeups(parts.clock.steady, goOn)
+    this.#tokens = new Wakeups(parts.clock.steady, goOn)
   }
 
   /** Attempts under way, and whatever waits for the disk. */
@@ -91,7 +91,8 @@ export class Loop {
 
   /** Neither an attempt nor a claim nor a read is under way. */
   get isIdle(): boolean {
-    return this.#slots.taken === 0 && this.#claimer.underway + this.#named.underway === 0 && this.#ahead.underway === 0
+    if (this.#slots.taken > 0 || !this.#parts.orphans.isIdle) return false
+    return this.#claimer.underway + this.#named.underway + this.ahead.underway === 0
   }
 
   // ── What an endpoint does next ──────────────────────────────────────────────────────────────────────────────────
@@ -113,9 +114,10 @@ export class Loop {
     if (stopping.aborted || !settler.writable) return
     const now = clock.steady()
     const allowed = work.allowance(now)
-    this.#ahead.goingOn(work, allowed)
+    this.ahead.goingOn(work, allowed)
     for (;;) {
-      const action = nextAction(work.situation(this.#slots.isWaiting(work), allowed), now)
+      const keptOut = this.#quarantine.keepsOut(work)
+      const action = nextAction(work.situation(this.#slots.isWaiting(work), keptOut, allowed), now)
       switch (action.kind) {
         case 'end':
           this.#untried.endAll(work)
@@ -127,13 +129,16 @@ export class Loop {
           this.#slots.join(work)
           break
         case 'wait':
-          if (!this.#quarantine.keepsOut(work)) this.#wakeups.schedule(work, action.until)
+          this.#wakeups.schedule(work, action.until)
+          return
+        case 'keep_out':
+          this.#quarantine.goOnAfter(work)
           return
         case 'claim':
-          if (!this.#quarantine.keepsOut(work)) this.#claim(work, action.limit)
+          this.#claim(work, action.limit)
           return
         case 'refuse':
-          if (!this.#quarantine.keepsOut(work)) this.#refuse(work, action.limit)
+          this.#refuse(work, action.limit)
           return
         case 'rest':
           return
@@ -176,7 +181,7 @@ export class Loop {
 
   /** Takes up what came from the store, where others may wait behind it. */
   #takeStored(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
-    this.#ahead.claimed(work)
+    this.ahead.claimed(work)
     this.#take(work, claim, queue)
   }
 
@@ -214,92 +219,98 @@ export class Loop {
   /** Answers whether the endpoint wants another turn. */
   #startOne(work: EndpointWork): boolean {
     const now = this.#parts.clock.steady()
-    const { next: claim } = work
-    if (claim === undefined) return false
-    const may = work.gate(now)
-    if (may !== 'attempt' && may !== 'probe') return false
-    if (may === 'probe' && work.mustAskForProbe(now)) {
-      this.#parts.conditions.askProbe(work)
-      return false
+    const turn = work.turn(now)
+    if (turn === null) return false
+    const next = nextStart(turn, now)
+    switch (next.kind) {
+      case 'start':
+        this.#start(work, work.begin(next.probe, now))
+        return work.queued > 0
+      case 'hand_back':
+        this.#untried.handBack(work, work.takeNext())
+        return work.queued > 0
+      case 'ask_probe':
+        this.#parts.conditions.askProbe(work)
+        return false
+      case 'wait':
+        this.#tokens.schedule(work, next.until)
+        return false
+      case 'rest':
+        return false
     }
-    if (claim.delivery.leaseEndsAt < now + work.endpoint.timeoutMs) {
-      // The lease could end before the attempt does, and then another might begin: back to the store, for a new one.
-      work.dequeue(claim)
-      this.#untried.handBack(work, claim)
-      return work.queued > 0
-    }
-    const tokenAt = work.takeToken(now)
-    if (tokenAt !== null) {
-      this.#pace(work, tokenAt, now)
-      return false
-    }
-    work.dequeue(claim)
-    this.#start(work, claim, may === 'probe', now)
-    return work.queued > 0
   }
 
-  #pace(work: EndpointWork, until: number, now: number): void {
-    work.pace(until)
-    setTimeout(() => {
-      work.endPace(until)
-      this.goOn(work)
-    }, until - now).unref()
-  }
-
-  #start(work: EndpointWork, claim: Claim, probe: boolean, now: number): void {
-    const underway = work.begin(claim, probe, now)
+  #start(work: EndpointWork, underway: Underway): void {
     this.#underway.add(underway)
     this.#slots.take()
-    if (probe) this.#parts.conditions.change(work, (condition) => conditionProbing(condition, work.endpoint, now))
-    this.#quarantine.started(work)
-    this.#ahead.starting(work, claim)
+    this.#quarantine.starting(work)
     this.#deliver(work, underway).catch((err) => {
-      this.#parts.log.error({ err, deliveryId: claim.delivery.id }, 'delivery.defect')
+      // A defect costs the attempt and no more: what was not written is left to its lease, and tried again then.
+      this.#parts.log.error({ err, deliveryId: underway.claim.delivery.id }, 'delivery.defect')
+      this.goOn(work)
     })
-    this.#ahead.fill(work)
+    this.ahead.started(work)
   }
 
   /** The way of one delivery, from its slot to its report. */
   async #deliver(work: EndpointWork, underway: Underway): Promise<void> {
-    const { claim, abort } = underway
-    const parcel = parcelOf(work.endpoint, claim.delivery, claim.event)
-    const tried = await tryOnce(this.#parts, parcel, abort.signal)
-    this.#underway.delete(underway)
-    work.noteTook(this.#parts.clock.steady() - underway.startedAt)
-    const isDelivered = tried.outcome.kind === 'delivered'
-    if (isDelivered) work.noteAnswered()
-    const chain = this.#decide(work, underway, tried)
-    const settled = this.#parts.settler.settle(this.#changes(work, chain))
-    if (isDelivered) this.#goOnQueued(work)
-    const results = await settled
-    work.end(underway, isDelivered)
-    this.#slots.free()
-    this.#quarantine.settled(work, claim)
-    this.#ahead.settled(work, chain, results)
+    let chain: readonly Returned[] = []
+    let results: readonly ChangeResult[] = []
+    try {
+      const tried = await this.#attempt(work, underway)
+      chain = this.#decide(work, underway, tried)
+      results = await this.#settle(work, chain)
+    } finally {
+      this.#free(work, underway, chain)
+      this.ahead.settled(work, underway.claim, chain, results)
+    }
     for (const [index, one] of chain.entries()) this.#report(work, one, results[index] ?? { kind: 'stale' })
     this.goOn(work)
   }
 
-  /** It has its slot back: whoever waits in memory need not wait for the disk. */
-  #goOnQueued(work: EndpointWork): void {
-    if (work.queued === 0) return
-    this.#slots.join(work)
-    this.giveSlots()
+  async #attempt(work: EndpointWork, underway: Underway): Promise<Tried> {
+    const { claim, probe, startedAt, abort } = underway
+    const { endpoint } = work
+    const { conditions } = this.#parts
+    try {
+      if (probe) conditions.change(work, (condition) => conditionProbing(condition, endpoint, startedAt))
+      this.ahead.starting(work, claim)
+      const tried = await tryOnce(this.#parts, parcelOf(endpoint, claim.delivery, claim.event), abort.signal)
+      work.noteTook(this.#parts.clock.steady() - startedAt)
+      if (tried.outcome.kind === 'delivered') work.noteAnswered(underway)
+      return tried
+    } finally {
+      this.#underway.delete(underway)
+    }
+  }
+
+  /** Nothing is held for it any more, whatever has happened. */
+  #free(work: EndpointWork, underway: Underway, chain: readonly Returned[]): void {
+    work.end(underway)
+    this.#slots.free()
+    const held = chain.length === 0 ? [underway] : chain
+    for (const { claim } of held) this.#parts.memory.free(work, claim.event.body)
+    this.#quarantine.settled(work, underway.claim)
   }
 
   // ── 3. Decide ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** What has ended: this attempt, and what had been sent ahead behind it and came back before its turn. */
   #decide(work: EndpointWork, underway: Underway, tried: Tried): readonly Returned[] {
-    return this.#ahead.returned(work, this.#decided(work, underway.claim, tried, underway))
-  }
-
-  #decided(work: EndpointWork, claim: Claim, tried: Tried, how: Pick<Underway, 'startedAt' | 'probe'>): Returned {
-    const decision = this.#decisions.decide(work, claim.delivery, tried, how)
-    return { claim, tried, decision, now: this.#parts.clock.steady() }
+    return this.ahead.returned(work, this.#decisions.decide(work, underway.claim, tried, underway))
   }
 
   // ── 4. Settle ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #settle(work: EndpointWork, chain: readonly Returned[]): Promise<readonly ChangeResult[]> {
+    const settled = this.#parts.settler.settle(this.#changes(work, chain))
+    // It has its slot back: the next that waits in memory need not wait for the disk.
+    if (chain[0]?.tried.outcome.kind === 'delivered' && work.queued > 0) {
+      this.#slots.join(work)
+      this.giveSlots()
+    }
+    return settled
+  }
 
   #changes(work: EndpointWork, chain: readonly Returned[]): readonly Change[] {
     const wantsNext = chain[0]?.claim.delivery.lane != null && this.#wantsNext(work)
@@ -316,22 +327,24 @@ export class Loop {
   /** Whether the next of a lane is wanted at once. */
   #wantsNext(work: EndpointWork): boolean {
     const { clock, memory, stopping } = this.#parts
-    if (stopping.aborted || memory.isTight || !wantsNext(work.standing, work.allowance(clock.steady()))) return false
-    return !this.#quarantine.keepsOut(work)
+    if (stopping.aborted || memory.isTight) return false
+    return wantsNext(work.standing, work.allowance(clock.steady()), this.#quarantine.keepsOut(work))
   }
 
   // ── 5. Report ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   #report(work: EndpointWork, { claim, tried, decision, now }: Returned, result: ChangeResult): void {
-    const { memory, stuckLanes, lostLinks } = this.#parts
+    const { stuckLanes, lostLinks } = this.#parts
     const { to, whyDisabled } = decision
-    memory.free(work, claim.event.body)
     report(this.#parts, work.endpoint, claim, tried, { to, result })
     if (result.kind === 'applied') {
       stuckLanes.check(work.endpoint, claim.delivery, to, now)
       if (to.status === 'pending') lostLinks.endWaitsAfter(work, to.lastError)
     }
-    if (whyDisabled !== null) this.#decisions.disable(work, whyDisabled).then(() => this.goOn(work))
+    if (whyDisabled !== null) {
+      const disabled = this.#decisions.disable(work, whyDisabled).then(() => this.goOn(work))
+      disabled.catch((err) => this.#parts.log.error({ err, endpointId: to.endpointId }, 'endpoint.defect'))
+    }
     this.#afterSettled(work, to, result)
   }
 
@@ -358,21 +371,6 @@ export class Loop {
     return this.#quarantine.keepsOut(work)
   }
 
-  /** Something new waits in the store, behind what is in hand. */
-  arrivedBehind(work: EndpointWork): void {
-    this.#ahead.arrivedBehind(work)
-  }
-
-  /** There is more room at the other end for what is sent ahead. */
-  fillAhead(work: EndpointWork): void {
-    this.#ahead.fill(work)
-  }
-
-  /** What was sent ahead is void. */
-  recall(work: EndpointWork): void {
-    this.#ahead.recall(work)
-  }
-
   /** Hands what waits in memory back to the store. */
   handBack(work: EndpointWork): void {
     this.#untried.handBackAll(work)
@@ -392,6 +390,7 @@ export class Loop {
   /** Nothing wakes up any more. */
   close(): void {
     this.#wakeups.stop()
+    this.#tokens.stop()
   }
 
   /** Aborts the attempts under way; their deliveries are handed back. */

@@ -107,9 +107,9 @@ export class Membership {
     return this.#id
   }
 
-  /** The ids of all members, this one included. */
-  get members(): readonly string[] {
-    return this.#members
+  /** Whether another member could do what is not in hand here. */
+  get hasOthers(): boolean {
+    return this.#working.some((id) => id !== this.#id)
   }
 
   /** Whether the handler of this endpoint runs at another member. */

@@ -15,6 +15,8 @@ export type OrphansParts = Readonly<{
   notices: Notices
   settler: Settler
   stopping: AbortSignal
+  /** Something has ended: perhaps nothing is under way any more. */
+  onEnded: () => void
 }>
 
 const chunkMin = 100
@@ -25,17 +27,34 @@ export class Orphans {
   readonly #parts: OrphansParts
   /** Endpoints whose deliveries are being ended; true: asked for again meanwhile. */
   readonly #underway = new Map<string, boolean>()
+  /** Single deliveries whose end waits for the disk. */
+  #writing = 0
 
   constructor(parts: OrphansParts) {
     this.#parts = parts
   }
 
+  get isIdle(): boolean {
+    return this.#writing === 0 && this.#underway.size === 0
+  }
+
   /** The endpoint went while the event was written. */
-  endClaimed({ delivery, event }: Claim): void {
-    const to = ended(delivery, 'endpoint_deleted', this.#parts.clock.steady())
-    this.#parts.settler.settle([{ to, attempt: null, claimNext: null }]).then(([result]) => {
-      if (result?.kind === 'applied') reportUntried(this.#parts, to, event)
-    })
+  endClaimed(claim: Claim): void {
+    const { log, onEnded } = this.#parts
+    this.#writing += 1
+    this.#endOne(claim)
+      .catch((err) => log.error({ err, deliveryId: claim.delivery.id }, 'delivery.defect'))
+      .finally(() => {
+        this.#writing -= 1
+        onEnded()
+      })
+  }
+
+  async #endOne({ delivery, event }: Claim): Promise<void> {
+    const { settler, clock } = this.#parts
+    const to = ended(delivery, 'endpoint_deleted', clock.steady())
+    const [result] = await settler.settle([{ to, attempt: null, claimNext: null }])
+    if (result?.kind === 'applied') reportUntried(this.#parts, to, event)
   }
 
   /** Ends what waits in the store, in pieces, so that others' commits are not held up. */
@@ -43,14 +62,15 @@ export class Orphans {
     const isUnderway = this.#underway.has(endpointId)
     this.#underway.set(endpointId, isUnderway)
     if (isUnderway) return
-    const { log } = this.#parts
+    const { log, stopping, onEnded } = this.#parts
     this.#end(endpointId)
-      // What is left is found again by the next look at the backlog.
+      // What is left is found again when the backlog is read next.
       .catch((err) => log.warn({ err, endpointId }, 'deliveries.not_ended'))
       .finally(() => {
         const isAskedAgain = this.#underway.get(endpointId)
         this.#underway.delete(endpointId)
-        if (isAskedAgain) this.endPending(endpointId)
+        if (isAskedAgain && !stopping.aborted) this.endPending(endpointId)
+        else onEnded()
       })
   }
 

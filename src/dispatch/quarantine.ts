@@ -5,7 +5,7 @@ import type { EndpointWork } from './endpoint-work.ts'
 /** One crash is far more often a kill than an event that ends the process: from this many in a row on one is suspect. */
 export const suspectFrom = 2
 /** A delivery in flight at this many crashes is taken for their cause. */
-export const crashesMax = 3
+const crashesMax = 3
 
 /** What is to become of a claim: run among others, run with no other handler beside it, later, or not at all. */
 export type Judgement = 'run' | 'run_alone' | 'later' | 'crashed'
@@ -27,8 +27,8 @@ export class Quarantine {
   /** Suspects that were handed back until nothing else runs, in their order. */
   readonly #later: Suspect[] = []
   #fetching = false
-  /** Endpoints that wanted to claim meanwhile. */
-  readonly #keptOut = new Set<EndpointWork>()
+  /** Endpoints that go on when it is over. */
+  readonly #waiting = new Set<EndpointWork>()
 
   /** `fetch` claims a suspect by its name and hands it over; `goOn` lets an endpoint go on. */
   constructor(goOn: (work: EndpointWork) => void, fetch: (suspect: Suspect) => Promise<void>) {
@@ -53,14 +53,17 @@ export class Quarantine {
     return this.#alone === null || work.next?.delivery.id !== this.#alone
   }
 
-  /** Whether nothing more may be brought into memory for this endpoint; it is looked at again when it may. */
+  /** Whether nothing more may be brought into memory for this endpoint. */
   keepsOut(work: EndpointWork): boolean {
-    if (!kindFacts[work.endpoint.kind].runsHere || !this.#active) return false
-    this.#keptOut.add(work)
-    return true
+    return kindFacts[work.endpoint.kind].runsHere && this.#active
   }
 
-  started(work: EndpointWork): void {
+  /** It goes on when nothing keeps it out any more. */
+  goOnAfter(work: EndpointWork): void {
+    this.#waiting.add(work)
+  }
+
+  starting(work: EndpointWork): void {
     if (kindFacts[work.endpoint.kind].runsHere) this.#running += 1
   }
 
@@ -86,9 +89,9 @@ export class Quarantine {
     if (this.#alone !== null || this.#running > 0 || this.#fetching) return
     const next = this.#later.shift()
     if (next === undefined) {
-      const keptOut = [...this.#keptOut]
-      this.#keptOut.clear()
-      for (const work of keptOut) this.#goOnWith(work)
+      const waiting = [...this.#waiting]
+      this.#waiting.clear()
+      for (const work of waiting) this.#goOnWith(work)
       return
     }
     this.#fetching = true

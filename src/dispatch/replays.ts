@@ -3,8 +3,15 @@ import type { Condition } from '../core/condition.ts'
 import type { DeliveryFilter } from '../core/delivery.ts'
 import { PosthornError } from '../core/errors.ts'
 import { quotaProblem } from '../core/quota.ts'
-import { countsOf, type Replay, type ReplayVerb, replayAfter } from '../core/replay.ts'
-import { isRecovery, type LeftOut, recoveryProblem, type Selection, selectedDeliveries } from '../core/selection.ts'
+import { type BlockedWhy, blockedBecause, countsOf, type Replay, type ReplayVerb, replayAfter } from '../core/replay.ts'
+import {
+  isOfMissing,
+  isRecovery,
+  type LeftOut,
+  recoveryProblem,
+  type Selection,
+  selectedDeliveries,
+} from '../core/selection.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { DeliveryRecord } from '../store/record-store.ts'
@@ -15,7 +22,7 @@ import { ReplayNews } from './replay-news.ts'
 import { chunkMaxOf, type Speed, speedOf } from './replay-speed.ts'
 
 /** What the dispatcher does for a replay. */
-export interface ReplayTarget {
+interface ReplayTarget {
   /** All delivery is paused by a person: jobs stand still, as after a restore nothing shall move by itself. */
   readonly paused: boolean
   /** Of several processes that share the store, one makes the steps of jobs. */
@@ -51,8 +58,7 @@ export type ReplayPreview<Shown = DeliveryRecord> = Readonly<{
   /** Dead letters that match and stay as they are, unless the filter names their reason. */
   leftOut: LeftOut
 }>
-export const blockedWhys = ['breaker_open', 'paused', 'disabled'] as const
-export type Blocked = Readonly<{ endpointId: string; why: (typeof blockedWhys)[number] }>
+export type Blocked = Readonly<{ endpointId: string; why: BlockedWhy }>
 
 export type ReplayChange =
   | Readonly<{ kind: 'changed'; replay: Replay }>
@@ -154,7 +160,7 @@ export class ReplayRunner {
     const { store } = this.#parts
     const own = selectedDeliveries(selection, tenant)
     const matched = await store.countSelection(selection, tenant)
-    const isMissing = selection.kind === 'recover' && selection.only === 'missing'
+    const isMissing = isOfMissing(selection)
     const page = isMissing ? null : await store.listDeliveries({ ...own, limit: sampleMax })
     const blocked = matched === 0 ? [] : await this.#blocked(selection, own)
     return { matched, sample: page?.items ?? [], blocked, leftOut: await this.#leftOut(isMissing ? null : own) }
@@ -184,11 +190,7 @@ export class ReplayRunner {
   #whyBlocked(endpointId: string): Blocked['why'] | null {
     const { catalogue, target } = this.#parts
     const endpoint = catalogue.get(endpointId)
-    if (endpoint === null) return null
-    if (endpoint.status !== 'active') return endpoint.status
-    return endpoint.breaker !== null && target.conditionOf(endpointId).breaker.state !== 'closed'
-      ? 'breaker_open'
-      : null
+    return endpoint === null ? null : blockedBecause(endpoint, target.conditionOf(endpointId).breaker.state)
   }
 
   /** `maker` is the tenant of who asks for it; null: the operator. */

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { ended, handedBack } from '../core/lifecycle.ts'
 import type { Reason } from '../core/outcome.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
-import type { AheadHook } from './ahead-hook.ts'
+import type { Ahead } from './ahead.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Memory } from './memory.ts'
 import type { Orphans } from './orphans.ts'
@@ -19,7 +19,7 @@ export type UntriedParts = ReportParts &
     slots: Slots
     quarantine: Quarantine
     orphans: Orphans
-    ahead: AheadHook
+    ahead: Ahead
     /** It has been written. */
     onSettled: (work: EndpointWork, to: Change['to'], result: ChangeResult) => void
   }>
@@ -34,11 +34,11 @@ export class Untried {
 
   /** Back to the store: it is due, and its next claim may be anybody's. */
   handBack(work: EndpointWork, claim: Claim): void {
-    void this.#settle(work, claim, handedBack(claim.delivery, this.#parts.clock.steady()))
+    this.#settle(work, claim, handedBack(claim.delivery, this.#parts.clock.steady()))
   }
 
   end(work: EndpointWork, claim: Claim, reason: Reason): void {
-    void this.#settle(work, claim, ended(claim.delivery, reason, this.#parts.clock.steady()))
+    this.#settle(work, claim, ended(claim.delivery, reason, this.#parts.clock.steady()))
   }
 
   /** Hands all that waits in memory back, and nothing stays ahead. `ready`: without what a person asked for. */
@@ -57,10 +57,15 @@ export class Untried {
     orphans.endPending(work.endpoint.id)
   }
 
-  async #settle(work: EndpointWork, claim: Claim, to: Change['to']): Promise<void> {
-    const { memory, settler, slots, quarantine, onSettled } = this.#parts
+  #settle(work: EndpointWork, claim: Claim, to: Change['to']): void {
+    const { memory, slots, log } = this.#parts
     memory.free(work, claim.event.body)
     slots.take()
+    this.#write(work, claim, to).catch((err) => log.error({ err, deliveryId: to.id }, 'delivery.defect'))
+  }
+
+  async #write(work: EndpointWork, claim: Claim, to: Change['to']): Promise<void> {
+    const { settler, slots, quarantine, onSettled } = this.#parts
     const [result = { kind: 'stale' }] = await settler.settle([{ to, attempt: null, claimNext: null }])
     slots.free()
     quarantine.untried(claim)

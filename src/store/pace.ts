@@ -42,10 +42,6 @@ export class Pace {
     this.#limit = settings.limitMin
   }
 
-  get limit(): number {
-    return this.#limit
-  }
-
   /** Runs pieces until one answers that it was the last, or until it is stopped. */
   async work(piece: (limit: number) => Promise<PieceEnd>): Promise<void> {
     const { hurriesAt, stopping, now, rest } = this.#settings
@@ -73,7 +69,7 @@ export class Pace {
 const never = new AbortController().signal
 
 /** An aborted rest is over; who works on looks at the signal. */
-function rest(ms: number, signal: AbortSignal): Promise<void> {
+export function rest(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {
     const timer = setTimeout(end, ms).unref()

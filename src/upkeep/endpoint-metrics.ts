@@ -1,7 +1,6 @@
 import { Counter, type Registry } from 'prom-client'
 import type { Notice } from '../core/notice.ts'
-import { deliberate } from '../core/notification.ts'
-import { type OutcomeKind, outcomeKinds, type Reason } from '../core/outcome.ts'
+import { isUnwanted, type OutcomeKind, outcomeKinds, type Reason } from '../core/outcome.ts'
 
 /** The series of what has none of its own. */
 export const others = 'other'
@@ -36,7 +35,7 @@ export class EndpointCounts {
         return
       }
       case 'delivery.ended':
-        this.#addDead(this.#of(notice, !deliberate.has(notice.reason)), notice.reason, 1)
+        this.#addDead(this.#of(notice, isUnwanted(notice.reason)), notice.reason, 1)
         return
       case 'event.accepted':
       case 'breaker.changed':
@@ -73,7 +72,7 @@ export class EndpointCounts {
   }
 
   #addDead(found: Counts, reason: Reason, count: number): void {
-    if (!deliberate.has(reason)) found.deadLetters += count
+    if (isUnwanted(reason)) found.deadLetters += count
   }
 }
 

@@ -2,13 +2,12 @@ import type { Clock } from '../core/clock.ts'
 import type { Condition } from '../core/condition.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Notice } from '../core/notice.ts'
-import type { Reason } from '../core/outcome.ts'
+import { isUnwanted, type Reason } from '../core/outcome.ts'
 import {
   type AttentionReason,
   attentionFor,
   byUrgency,
   hintsFor,
-  isUnwanted,
   type Signs,
   type State,
   stateOf,

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { closedBreaker } from '../../src/core/circuit-breaker.ts'
+import { type Allowance, type Breaker, closedBreaker, unlimited } from '../../src/core/circuit-breaker.ts'
 import {
+  allowanceHere,
+  allowanceOf,
   type Condition,
   conditionAfter,
   freshCondition,
   isFailingTooLong,
+  isProbeDue,
+  type ProbeRight,
   revivedCondition,
 } from '../../src/core/condition.ts'
 import type { Outcome } from '../../src/core/outcome.ts'
@@ -85,3 +89,54 @@ test('after a restart, times from a clock that ran ahead are pulled back', () =>
   const back = revivedCondition(ahead, endpoint, now, dayMs)
   assert.deepEqual([back.heldUntil, back.failingSince, back.lastErrorAt], [now + dayMs, now, now])
 })
+
+const open: Breaker = { state: 'open', failures: 2, openedAt: now, until: now + 1_000 }
+const underway: Breaker = { state: 'half_open', failures: 2, openedAt: now, probeStartedAt: now, until: now + 1_000 }
+const ramp: Breaker = { state: 'closed', failures: 0, ramp: 8 }
+const wait: Allowance = { kind: 'wait', until: now + 1_000 }
+const held: Allowance = { kind: 'wait', until: now + 5_000 }
+
+const allowances: readonly (readonly [Partial<Condition>, number, Allowance])[] = [
+  [{}, now, { kind: 'open_to', limit: null }],
+  [{ breaker: open }, now, wait],
+  [{ breaker: open }, now + 1_000, { kind: 'probe' }],
+  [{ breaker: open, heldUntil: now + 5_000 }, now + 1_000, held],
+  [{ breaker: open, heldUntil: now + 5_000 }, now + 5_000, { kind: 'probe' }],
+  [{ heldUntil: now + 5_000 }, now + 4_999, held],
+  [{ heldUntil: now + 5_000 }, now + 5_000, { kind: 'open_to', limit: null }],
+]
+
+for (const [changed, at, expected] of allowances) {
+  test(`with ${JSON.stringify(changed)} at +${at - now} breaker and hold allow ${expected.kind}`, () => {
+    const condition = { ...fresh, ...changed }
+    assert.deepEqual(allowanceOf(condition, endpoint, at), expected)
+    assert.equal(isProbeDue(condition, endpoint, at), expected.kind === 'probe')
+  })
+}
+
+test('without a breaker only a hold counts, whatever is left of a breaker', () => {
+  const none = anEndpoint({ breaker: null })
+  assert.deepEqual(allowanceOf({ ...fresh, breaker: open }, none, now), unlimited)
+  assert.deepEqual(allowanceOf({ ...fresh, heldUntil: now + 5_000 }, none, now), held)
+  assert.deepEqual(allowanceHere(fresh, none, { probe: 'asked', share: 1 }, now), unlimited)
+})
+
+const probing: Allowance = { kind: 'probe' }
+const here: readonly (readonly [Partial<Condition>, ProbeRight, number | null, Allowance])[] = [
+  [{ breaker: open }, 'none', null, wait],
+  // The state of the others may be behind: what was asked for here counts.
+  [{ breaker: open }, 'asked', null, probing],
+  [{ breaker: underway }, 'granted', null, probing],
+  [{ breaker: underway }, 'none', null, wait],
+  [{ breaker: underway, heldUntil: now + 5_000 }, 'granted', null, held],
+  [{ breaker: ramp }, 'none', null, { kind: 'open_to', limit: 8 }],
+  [{ breaker: ramp }, 'none', 5, { kind: 'open_to', limit: 4 }],
+  [{ breaker: ramp }, 'none', 0, { kind: 'open_to', limit: 0 }],
+  [{}, 'none', 5, { kind: 'open_to', limit: null }],
+]
+
+for (const [changed, probe, share, expected] of here) {
+  test(`with ${JSON.stringify(changed)}, its probe ${probe} and a share of ${share} this member gets ${expected.kind}`, () => {
+    assert.deepEqual(allowanceHere({ ...fresh, ...changed }, endpoint, { probe, share }, now), expected)
+  })
+}

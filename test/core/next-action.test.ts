@@ -9,13 +9,16 @@ import {
   type Load,
   mayReserve,
   type NextAction,
+  type NextStart,
   nextAction,
+  nextStart,
   type Outlook,
   passage,
   type Situation,
   type Standing,
   type StandingFacts,
   standingOf,
+  type Turn,
   urgentGate,
   wantsNext,
 } from '../../src/core/next-action.ts'
@@ -55,6 +58,7 @@ const calm: Situation = {
   nextDueAt: null,
   allowed: unlimited,
   open: null,
+  keptOut: false,
 }
 
 const rest: NextAction = { kind: 'rest' }
@@ -97,6 +101,10 @@ const actions: readonly (readonly [string, Partial<Situation>, NextAction])[] = 
   ['a pause, and something in memory', { standing: 'paused', ready: 1, inHand: 1 }, all],
   ['a pause, and something due in the store', { standing: 'paused', nextDueAt: now }, rest],
   ['nobody who serves it, and something urgent', { standing: 'unserved', urgent: 1, inHand: 1 }, all],
+  ['a suspect that runs alone, and something due', { keptOut: true, nextDueAt: now }, { kind: 'keep_out' }],
+  ['a suspect that runs alone, and something due later', { keptOut: true, nextDueAt: now + 1 }, { kind: 'keep_out' }],
+  ['a suspect that runs alone, and something in memory', { keptOut: true, ready: 1, inHand: 1 }, { kind: 'start' }],
+  ['a suspect that runs alone, and nothing', { keptOut: true }, rest],
   ['its removal, and something in memory', { standing: 'removed', ready: 1, inHand: 1 }, { kind: 'end' }],
   ['its removal, and something due in the store', { standing: 'removed', nextDueAt: now }, { kind: 'end' }],
   ['its removal, and nothing', { standing: 'removed' }, rest],
@@ -147,6 +155,47 @@ const urgentGates: readonly (readonly [Partial<Load>, WhileOpen, Gate])[] = [
 for (const [changed, whileOpen, expected] of urgentGates) {
   test(`with ${JSON.stringify(changed)} and ${whileOpen} a person's retry gets: ${expected}`, () => {
     assert.equal(urgentGate({ ...load, ...changed }, whileOpen), expected)
+  })
+}
+
+const first: Turn = {
+  standing: 'serving',
+  load,
+  allowed: unlimited,
+  open: null,
+  isUrgent: false,
+  mayProbe: false,
+  leaseEndsAt: now + 60_000,
+  timeoutMs: 15_000,
+  tokenAt: null,
+}
+const started: NextStart = { kind: 'start', probe: false }
+const probed: NextStart = { kind: 'start', probe: true }
+const resting: NextStart = { kind: 'rest' }
+const probeDue: Partial<Turn> = { allowed: { kind: 'probe' }, open: 'park' }
+
+const turns: readonly (readonly [string, Partial<Turn>, NextStart])[] = [
+  ['nothing against it', {}, started],
+  ['a pause', { standing: 'paused' }, resting],
+  ['no slot', { load: { ...load, onWire: 2 } }, resting],
+  ['an open breaker', { allowed: closedUntil(9_000), open: 'park' }, resting],
+  ['an open breaker that refuses', { allowed: closedUntil(9_000), open: 'fail' }, resting],
+  ['a probe that is due', probeDue, { kind: 'ask_probe' }],
+  ['a probe that was granted', { ...probeDue, mayProbe: true }, probed],
+  ["a person's retry past an open breaker", { allowed: closedUntil(9_000), open: 'park', isUrgent: true }, probed],
+  ["a person's retry past a hold", { allowed: closedUntil(9_000), isUrgent: true }, started],
+  ["a person's retry in a pause", { standing: 'paused', isUrgent: true }, resting],
+  ['a lease that ends with the attempt', { leaseEndsAt: now + 15_000 }, started],
+  ['a lease that ends before the attempt', { leaseEndsAt: now + 14_999 }, { kind: 'hand_back' }],
+  ['a lease that is too short for a probe', { ...probeDue, leaseEndsAt: now }, { kind: 'ask_probe' }],
+  ['no token before later', { tokenAt: now + 100 }, { kind: 'wait', until: now + 100 }],
+  ['no token and too short a lease', { tokenAt: now + 100, leaseEndsAt: now }, { kind: 'hand_back' }],
+  ['no token and no slot', { tokenAt: now + 100, load: { ...load, onWire: 2 } }, resting],
+]
+
+for (const [what, changed, expected] of turns) {
+  test(`what becomes of the first in memory with ${what}`, () => {
+    assert.deepEqual(nextStart({ ...first, ...changed }, now), expected)
   })
 }
 
@@ -221,6 +270,10 @@ const nexts: readonly (readonly [Standing, Allowance, boolean])[] = [
 
 for (const [standing, allowed, expected] of nexts) {
   test(`${standing} and with ${JSON.stringify(allowed)} it ${expected ? 'wants' : 'does not want'} the next of a lane`, () => {
-    assert.equal(wantsNext(standing, allowed), expected)
+    assert.equal(wantsNext(standing, allowed, false), expected)
   })
 }
+
+test('while a suspect runs alone, the next of a lane waits in the store', () => {
+  assert.equal(wantsNext('serving', unlimited, true), false)
+})

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { deliveryStatuses } from '../../src/core/delivery.ts'
 import {
+  blockedBecause,
   linkEffect,
   mayPruneReplay,
   type ReplayProgress,
@@ -141,4 +142,14 @@ test('of a requeued delivery the first end counts, and the next requeue drops th
     ['failed', 'dropped', 'dropped', 'none', 'none', 'none'],
     ['dead_letter', 'dropped', 'dropped', 'none', 'none', 'none'],
   ])
+})
+
+test('what is requeued waits at an endpoint that is not active, and behind a breaker that is not closed', () => {
+  const breaker = { threshold: 5, cooldownMs: 1_000, whenOpen: 'park' } as const
+  assert.equal(blockedBecause({ status: 'active', breaker }, 'closed'), null)
+  assert.equal(blockedBecause({ status: 'active', breaker }, 'open'), 'breaker_open')
+  assert.equal(blockedBecause({ status: 'active', breaker }, 'half_open'), 'breaker_open')
+  assert.equal(blockedBecause({ status: 'active', breaker: null }, 'open'), null)
+  assert.equal(blockedBecause({ status: 'paused', breaker }, 'open'), 'paused')
+  assert.equal(blockedBecause({ status: 'disabled', breaker: null }, 'closed'), 'disabled')
 })

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Delivery, deliveryStatuses, newborn } from '../../src/core/delivery.ts'
+import { type Delivery, deliveryOf, deliveryStatuses, newborn } from '../../src/core/delivery.ts'
 import {
   cancellable,
   deadOnly,
   discardable,
+  isOfMissing,
   isRecovery,
   mayCancel,
   mayDiscard,
@@ -32,6 +33,13 @@ test('a replay means dead letters, unless other statuses are named', () => {
 
 test('a replay never means what is still under way', () => {
   assert.deepEqual(replayable({ statuses: ['pending', 'processing', 'dead_letter'] }).statuses, ['dead_letter'])
+})
+
+test('only a recovery of what is missing means none of the deliveries that exist', () => {
+  const recover = { kind: 'recover', endpointId: 'ep_1', since: 0 } as const
+  const meant = recoverOnly.map((only) => isOfMissing({ ...recover, only }))
+  assert.deepEqual(meant, [false, true, false])
+  assert.equal(isOfMissing({ kind: 'deliveries', filter: {} }), false)
 })
 
 test('a replay leaves out what was cancelled or whose endpoint was deleted, unless asked for by reason', () => {
@@ -78,12 +86,12 @@ test('a recovery needs its endpoint, of its tenant', () => {
 })
 
 test('only what has ended at an endpoint that is there is requeued', () => {
-  const open = deliveryStatuses.filter((status) => mayRequeue(status, false))
+  const facts = newborn({ id: 'dlv_1', eventId: 'evt_1', endpointId: 'ep_1', lane: null, receivedAt: 1 })
+  const all = deliveryStatuses.map((status) => deliveryOf(facts, { status, dueAt: 0, settledAt: 0, reason: 'expired' }))
+  const open = all.filter((delivery) => mayRequeue(delivery, false)).map(({ status }) => status)
   assert.deepEqual(open, ['delivered', 'failed', 'dead_letter'])
-  assert.deepEqual(
-    deliveryStatuses.filter((status) => mayRequeue(status, true)),
-    [],
-  )
+  const gone = all.filter((delivery) => mayRequeue(delivery, true))
+  assert.deepEqual(gone, [])
 })
 
 test('discard means dead letters that ended soon enough, and cancel what is pending', () => {

@@ -11,7 +11,6 @@ import {
   gravityOf,
   hintsFor,
   hintsMax,
-  isUnwanted,
   nextProbeAt,
   type Signs,
   stateOf,
@@ -67,16 +66,6 @@ describe('an endpoint deserves attention', () => {
   test('for every reason there is one that has it', () => {
     assert.deepEqual(new Set(table.map(([why]) => why).filter((why) => why !== null)), new Set(attentionReasons))
   })
-})
-
-test('the end of a dead letter that a person asked for is no bad news', () => {
-  assert.deepEqual((['exhausted', 'expired', 'crashed', 'cancelled', 'endpoint_deleted'] as const).map(isUnwanted), [
-    true,
-    true,
-    true,
-    false,
-    false,
-  ])
 })
 
 test('no probe comes before a hold ends, and none from a breaker that is not open', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { BreakerPolicy } from '../../src/core/circuit-breaker.ts'
 import type { HttpEndpoint } from '../../src/core/endpoint.ts'
-import { answered, type Bench, openBench, unreachable } from '../support/dispatch-bench.ts'
+import { anInput, answered, type Bench, openBench, unreachable } from '../support/dispatch-bench.ts'
 import { FickleState } from '../support/fickle-state.ts'
 
 const breaker: BreakerPolicy = { threshold: 5, cooldownMs: 60_000, whenOpen: 'park' }
@@ -239,5 +239,52 @@ describe('while the shared state is away', () => {
     assert.deepEqual(stateOf(prober!), 'open')
     await pass(two, 10_000)
     assert.equal(a.wire.open.size + b.wire.open.size, 0)
+  })
+})
+
+describe('what a process knows of an endpoint', () => {
+  test('is forgotten with the endpoint, also when an attempt ends after that', async (t) => {
+    const { a, state, endpoint } = await openTwo(t)
+    await send(a, 1)
+    await a.catalogue.remove(endpoint.id)
+    await a.quiet()
+    a.wire.answerAll(down)
+    await a.quiet()
+    state.asked.clear()
+    await a.pass(5_000, 500)
+    assert.deepEqual([...state.asked], ['any'])
+  })
+
+  test('is agreed on, whatever another endpoint has brought that nobody can be told', async (t) => {
+    const state = new FickleState(() => 0)
+    const bench = await openBench(t, { state, script: () => 'hold' })
+    // Its time cannot be a number.
+    const broken = { threshold: 1, cooldownMs: '5', whenOpen: 'park' } as unknown as BreakerPolicy
+    await bench.add({ types: ['broken'], breaker: broken })
+    const other = await bench.add({ types: ['other'], breaker: { ...breaker, threshold: 1 } })
+    await bench.intake.accept([anInput({ type: 'broken' }), anInput({ type: 'other' })])
+    await bench.quiet()
+    bench.wire.answerAll(down)
+    await bench.quiet()
+    assert.equal(bench.dispatcher.disagreement, null)
+    assert.equal(bench.dispatcher.conditionOf(other.id).breaker.state, 'open')
+    assert.ok((await state.read([`condition:${other.id}`]))[0]?.includes('"open"'))
+    assert.ok(bench.logged.includes('condition.cannot_be_proposed'))
+  })
+
+  test('does not keep a process that stops from stopping at once, while nobody answers', async (t) => {
+    const { a, state } = await openTwo(t)
+    await send(a, 1)
+    state.isAway = true
+    a.wire.answerAll(down)
+    await a.quiet()
+    assert.notEqual(a.dispatcher.disagreement, null)
+    let isStopped = false
+    const stopping = a.dispatcher.stop(0).then(() => {
+      isStopped = true
+    })
+    await a.quiet()
+    assert.ok(isStopped, 'it waits for no clock')
+    await stopping
   })
 })

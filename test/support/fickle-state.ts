@@ -8,6 +8,8 @@ export class FickleState implements SharedState {
   /** What is asked for is done, and nobody hears of it. */
   losesAnswers = false
   reads = 0
+  /** All keys that were read. */
+  readonly asked = new Set<string>()
   swaps = 0
   readonly #steady: () => number
   #real: SharedState
@@ -34,6 +36,7 @@ export class FickleState implements SharedState {
 
   async read(keys: readonly string[]): Promise<readonly (string | null)[]> {
     this.reads += 1
+    for (const key of keys) this.asked.add(key)
     return this.#answer(() => this.#real.read(keys))
   }
 

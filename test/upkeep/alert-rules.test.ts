@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { deliberate } from '../../src/core/notification.ts'
-import { reasons } from '../../src/core/outcome.ts'
+import { askedFor, isUnwanted, reasons } from '../../src/core/outcome.ts'
 import { openServed, type Served } from '../server/served.ts'
 import { toolOf } from '../support/debian.ts'
 
@@ -110,7 +109,7 @@ describe('the shipped alert rules', () => {
     check(t, { series: afterStart({}), expected: ['1m', '30m', '110m'].map((at) => ({ at, firing: [] })) })
   })
 
-  for (const reason of reasons.filter((each) => !deliberate.has(each))) {
+  for (const reason of reasons.filter(isUnwanted)) {
     test(`see the first dead letters after a start: ${reason}`, (t) => {
       const key = `posthorn_dead_letters_total{reason="${reason}"}`
       assert.equal(atStart.get(key), 0)
@@ -136,7 +135,7 @@ describe('the shipped alert rules', () => {
   })
 
   test('do not count what a person ended on purpose', (t) => {
-    const given = [...deliberate].map((reason) => [`posthorn_dead_letters_total{reason="${reason}"}`, '0x9 500x110'])
+    const given = askedFor.map((reason) => [`posthorn_dead_letters_total{reason="${reason}"}`, '0x9 500x110'])
     check(t, { series: afterStart(Object.fromEntries(given)), expected: [{ at: '12m', firing: [] }] })
   })
 

@@ -1,5 +1,4 @@
 import { type Failed, newborn } from '../../core/delivery.ts'
-import { numberOf } from '../../core/id.ts'
 import { birthOf, born, bornEnded } from '../../core/lifecycle.ts'
 import type { Appended, AppendedItem, Arrival, NewDelivery } from '../pipeline-store.ts'
 import { byteas, int4s, int8s, keys, texts, withoutNul } from './arrays.ts'
@@ -236,12 +235,4 @@ function resultsOf(calls: readonly Planned[], answer: string | null): readonly A
     })
     return clashing.length > 0 ? { kind: 'conflict', conflicts: clashing } : { kind: 'kept', items }
   })
-}
-
-/** A defect of the caller, told before anything is written. */
-export function refuseForeignIds(arrivals: readonly Arrival[]): void {
-  for (const { event, deliveries } of arrivals) {
-    if (numberOf('evt', event.id) === null) throw new Error(`${event.id} is no id of an event`)
-    for (const { id } of deliveries) if (numberOf('dlv', id) === null) throw new Error(`${id} is no id of a delivery`)
-  }
 }

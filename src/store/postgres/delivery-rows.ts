@@ -1,48 +1,58 @@
 import { type Delivery, type DeliveryFacts, deliveryOf, type Processing } from '../../core/delivery.ts'
 import type { Reason } from '../../core/outcome.ts'
+import { placesOf } from '../places.ts'
 import type { Row } from './driver.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { idOf } from './row-keys.ts'
 
 /** What a claim gives of a delivery, as `toProcessing` reads it. Then come the columns of its event. */
 const claimNames = [
-  ...['id', 'lane', 'received_at', 'version', 'attempts', 'tries_in_budget', 'retry_after', 'last_error'],
-  ...['last_attempt_at', 'replayed_at', 'endpoint', 'due_at', 'interruptions'],
-]
+  'id',
+  'lane',
+  'received_at',
+  'version',
+  'attempts',
+  'tries_in_budget',
+  'retry_after',
+  'last_error',
+  'last_attempt_at',
+  'replayed_at',
+  'endpoint',
+  'due_at',
+  'interruptions',
+] as const
+const claimAt = placesOf(claimNames)
 export const claimCells = claimNames.length
-const interruptionsAt = claimNames.indexOf('interruptions')
-const endpointAt = claimNames.indexOf('endpoint')
 
 export function endpointNoIn(row: Row, at: number): number {
-  return row[at + endpointAt] as number
+  return row[at + claimAt.endpoint] as number
 }
 
 export function interruptionsIn(row: Row, at: number): number {
-  return row[at + interruptionsAt] as number
+  return row[at + claimAt.interruptions] as number
 }
 
-/** In the order of `claimNames`. Cell by cell: rows are read for every claim. */
 function toFacts(row: Row, at: number, endpoints: EndpointTable, eventKey: string): DeliveryFacts {
   return {
-    id: idOf('dlv', row[at] as string),
+    id: idOf('dlv', row[at + claimAt.id] as string),
     eventId: idOf('evt', eventKey),
     endpointId: endpoints.idOf(endpointNoIn(row, at)),
-    lane: row[at + 1] as string | null,
-    receivedAt: row[at + 2] as number,
-    version: row[at + 3] as number,
-    attempts: row[at + 4] as number,
-    triesInBudget: row[at + 5] as number,
-    retryAfter: row[at + 6] as number | null,
-    lastError: row[at + 7] as string | null,
-    lastAttemptAt: row[at + 8] as number | null,
-    replayedAt: row[at + 9] as number | null,
+    lane: row[at + claimAt.lane] as string | null,
+    receivedAt: row[at + claimAt.received_at] as number,
+    version: row[at + claimAt.version] as number,
+    attempts: row[at + claimAt.attempts] as number,
+    triesInBudget: row[at + claimAt.tries_in_budget] as number,
+    retryAfter: row[at + claimAt.retry_after] as number | null,
+    lastError: row[at + claimAt.last_error] as string | null,
+    lastAttemptAt: row[at + claimAt.last_attempt_at] as number | null,
+    replayedAt: row[at + claimAt.replayed_at] as number | null,
   }
 }
 
 /** `at`: where its columns begin; those of its event follow. */
 export function toProcessing(row: Row, at: number, endpoints: EndpointTable): Processing {
   const facts = toFacts(row, at, endpoints, row[at + claimCells] as string)
-  return { ...facts, status: 'processing', leaseEndsAt: row[at + endpointAt + 1] as number }
+  return { ...facts, status: 'processing', leaseEndsAt: row[at + claimAt.due_at] as number }
 }
 
 /**
@@ -63,12 +73,20 @@ export function deliveriesSql(schema: string): string {
 }
 
 /** For `toProcessing`. */
-export const heldColumns = [...claimNames, 'event_id'].map((name) => `d.${name}`).join(', ')
-export const deliveryColumns = `${heldColumns}, d.status, d.reason, d.settled_at`
-export const deliveryCells = claimCells + 4
+const heldNames = [...claimNames, 'event_id'] as const
+export const heldColumns = heldNames.map((name) => `d.${name}`).join(', ')
+
+const deliveryNames = [...heldNames, 'status', 'reason', 'settled_at'] as const
+const deliveryAt = placesOf(deliveryNames)
+export const deliveryColumns = deliveryNames.map((name) => `d.${name}`).join(', ')
+export const deliveryCells = deliveryNames.length
 
 export function toDelivery(row: Row, at: number, endpoints: EndpointTable): Delivery {
-  const facts = toFacts(row, at, endpoints, row[at + claimCells] as string)
-  const [status, reason, settledAt] = row.slice(at + claimCells + 1) as [Delivery['status'], Reason, number]
-  return deliveryOf(facts, { status, dueAt: row[at + endpointAt + 1] as number | null, settledAt, reason })
+  const facts = toFacts(row, at, endpoints, row[at + deliveryAt.event_id] as string)
+  return deliveryOf(facts, {
+    status: row[at + deliveryAt.status] as Delivery['status'],
+    dueAt: row[at + deliveryAt.due_at] as number | null,
+    settledAt: row[at + deliveryAt.settled_at] as number,
+    reason: row[at + deliveryAt.reason] as Reason,
+  })
 }

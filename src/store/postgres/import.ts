@@ -186,7 +186,7 @@ export class PostgresImport implements ImportTarget {
 }
 
 /** How far an import into this schema has come; null: there was none. `schema` is quoted. */
-export async function readProgress(on: Queryable, schema: string): Promise<ImportProgress | null> {
+async function readProgress(on: Queryable, schema: string): Promise<ImportProgress | null> {
   const [row] = await rowsOf(on, `SELECT value FROM ${schema}.settings WHERE name = 'import'`, [])
   return row === undefined ? null : JSON.parse(Buffer.from(row[0] as Uint8Array).toString())
 }

@@ -126,7 +126,7 @@ export class Replays {
     const requeue: { to: ReturnType<typeof replayed> }[] = []
     let skipped = 0
     for (const { delivery } of await revival.read(ids)) {
-      if (mayRequeue(delivery.status, endpoints.find(delivery.endpointId).removed)) {
+      if (mayRequeue(delivery, endpoints.find(delivery.endpointId).removed)) {
         requeue.push({ to: replayed(delivery as Settled, now) })
       } else skipped += 1
     }

@@ -1,6 +1,7 @@
 import type { Attempt } from '../../core/attempt.ts'
 import type { OutcomeKind } from '../../core/outcome.ts'
-import { type Cell, type CellsOf, placesOf, questionMarks, toHeaders } from './rows.ts'
+import { placesOf } from '../places.ts'
+import { type Cell, type CellsOf, questionMarks, toHeaders } from './rows.ts'
 
 /** The columns of an attempt. A new one has its line here, in `toAttempt` and in `attemptCellsOf`. */
 const attemptNames = [

@@ -3,10 +3,11 @@ import { numberOf } from '../../core/id.ts'
 import { claimed, dueAfterInterruption, interruptionsAfter } from '../../core/lifecycle.ts'
 import type { LightClaim, LightClaimAnswer } from '../bodies.ts'
 import type { Backlog, ClaimRequest, LeaseRenewal } from '../pipeline-store.ts'
+import { placesOf } from '../places.ts'
 import { deliveryAt, deliveryCells, deliveryColumns, toFacts } from './delivery-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { eventAt, eventCells, lightEventColumns, toLightEvent } from './event-rows.ts'
-import { type Cell, placesOf } from './rows.ts'
+import type { Cell } from './rows.ts'
 
 /** What `take` needs of a row. */
 const workNames = ['no', 'interruptions', 'endpoint_no'] as const

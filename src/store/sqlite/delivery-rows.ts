@@ -1,7 +1,8 @@
 import { type Delivery, type DeliveryFacts, type DeliveryStatus, deliveryOf } from '../../core/delivery.ts'
 import type { Birth } from '../../core/lifecycle.ts'
 import type { Reason } from '../../core/outcome.ts'
-import { type Cell, type CellsOf, placesOf, questionMarks } from './rows.ts'
+import { placesOf } from '../places.ts'
+import { type Cell, type CellsOf, questionMarks } from './rows.ts'
 
 /** The columns of a delivery that never change. */
 const fixedNames = ['id', 'lane', 'received_at'] as const

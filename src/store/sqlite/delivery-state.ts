@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import type { Reason } from '../../core/outcome.ts'
-import { isUnwanted } from '../../core/status.ts'
+import { isUnwanted } from '../../core/outcome.ts'
 import { busyTimeoutDefaultMs } from './connection.ts'
 import { readDeadLettersSince } from './dead-letter-hours.ts'
 import { inspectFile, realFile } from './open-file.ts'

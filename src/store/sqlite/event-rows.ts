@@ -1,7 +1,8 @@
 import type { Event, EventHead } from '../../core/event.ts'
 import type { LightEvent } from '../bodies.ts'
 import { largeBytesMin } from '../pipeline-store.ts'
-import { type Cell, type CellsOf, fromHeaders, placesOf, toHeaders } from './rows.ts'
+import { placesOf } from '../places.ts'
+import { type Cell, type CellsOf, fromHeaders, toHeaders } from './rows.ts'
 
 /** The columns of an event, without its body. A new one has its line here, in `toEventHead` and in `eventCellsOf`. */
 export const eventHead = [
@@ -64,6 +65,6 @@ export function eventCellsOf(event: Event): CellsOf<typeof eventHead> {
   ]
 }
 
-export function toRequest(bytes: Uint8Array | null): Event['request'] {
+function toRequest(bytes: Uint8Array | null): Event['request'] {
   return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes))
 }

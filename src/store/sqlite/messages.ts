@@ -19,6 +19,7 @@ import type {
   NewDelivery,
   PullBackRequest,
 } from '../pipeline-store.ts'
+import { placesOf } from '../places.ts'
 import type { RegistryEntry } from '../registry-store.ts'
 import type { CancelledDelivery, ReplayStep, ReplayStepped } from '../replay-store.ts'
 import type { EndedDelivery, Expired, ExpireRequest, Pruned, PruneRequest } from '../upkeep-store.ts'
@@ -27,7 +28,7 @@ import { changedCellsOf, changedNames, newCellsOf } from './delivery-rows.ts'
 import { eventCellsOf, eventHead } from './event-rows.ts'
 import type { FailureMessage } from './failures.ts'
 import type { Found } from './long-reads.ts'
-import { type Cell, placesOf } from './rows.ts'
+import type { Cell } from './rows.ts'
 
 /**
  * What crosses the border between the event loop and the writer thread. The two hot calls travel as flat rows, and

@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Replay, ReplayState, ReplayStatus } from '../../core/replay.ts'
-import { type Cell, placesOf } from './rows.ts'
+import { placesOf } from '../places.ts'
+import type { Cell } from './rows.ts'
 
 const replayNames = [
   'id',

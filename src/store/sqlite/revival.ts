@@ -56,8 +56,8 @@ export class Revival {
     if (record === null) throw new Error(`no delivery has the row key ${no}`)
     const { delivery } = record
     const { endpointId, lane } = delivery
-    if (!mayRequeue(delivery.status, this.#endpoints.find(endpointId).removed)) return { endpointId, became: 'skipped' }
-    const to = replayed(delivery as Settled, now)
+    if (!mayRequeue(delivery, this.#endpoints.find(endpointId).removed)) return { endpointId, became: 'skipped' }
+    const to = replayed(delivery, now)
     this.#commit.run([packChange({ to, ...noAttempt })])
     this.#outcomes.link(no, replayNo)
     const isBehind = lane !== null && this.#dueAt.get(no)?.due_at === null

@@ -1,11 +1,6 @@
 /** A value as SQLite gives and takes it. */
 export type Cell = string | number | null | Uint8Array
 
-/** The places of named cells in a row: one list of names says what is read, written and found where. */
-export function placesOf<const Names extends readonly string[]>(names: Names): Readonly<Record<Names[number], number>> {
-  return Object.fromEntries(names.map((name, place) => [name, place])) as Record<Names[number], number>
-}
-
 /** As many cells as there are names: the compiler tells when one is forgotten. */
 export type CellsOf<Names extends readonly string[]> = { readonly [Place in keyof Names]: Cell }
 
