@@ -132,8 +132,10 @@ export class WorkerProcess {
     child.on('disconnect', () => this.#unreachable())
     child.on('exit', () => this.#exited(child))
     child.on('close', () => this.#end(child))
-    this.#log(child, 'stdout')
-    this.#log(child, 'stderr')
+    this.#readLines(child, 'stdout')
+    this.#readLines(child, 'stderr')
+    const { name: handler, log } = this.#settings
+    if (child.pid !== undefined) log.info({ handler, pid: child.pid }, 'worker.started')
     return child
   }
 
@@ -205,7 +207,12 @@ export class WorkerProcess {
   }
 
   #neverBegan(error: unknown): void {
-    this.#gone({ signal: null, code: null, lastWords: String(error), uncaught: null })
+    this.#gone({
+      signal: null,
+      code: null,
+      lastWords: error instanceof Error ? error.message : String(error),
+      uncaught: null,
+    })
   }
 
   #gone(death: Death): void {
@@ -232,7 +239,7 @@ export class WorkerProcess {
     }
   }
 
-  #log(child: ChildProcess, stream: 'stdout' | 'stderr'): void {
+  #readLines(child: ChildProcess, stream: 'stdout' | 'stderr'): void {
     const { name, log } = this.#settings
     const lines = new Lines((line) => {
       if (stream === 'stderr' && isLastWord(line)) this.#lastWords = line

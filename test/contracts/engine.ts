@@ -72,6 +72,26 @@ export function engineContract(name: string, open: OpenEngine): void {
   })
 }
 
+/** What an engine with processes promises besides. */
+export function processesContract(name: string, open: OpenEngine): void {
+  describe(`${name}: a run whose process dies`, () => {
+    test('has died of it, and no other run has', async (t) => {
+      const reports = await openReports(t, ['hang'])
+      const engine = open(t)
+      const { promise: answer, resolve } = Promise.withResolvers<Answer>()
+      reports.answer(() => answer)
+      const neighbour = engine.run(aTask('calls', reports.url), never)
+      await reports.next()
+      const run = await engine.run(aTask('exits', ''), never)
+      const death = { signal: null, code: 3, lastWords: null, uncaught: null }
+      assert.deepEqual(run, { kind: 'died', death })
+      assert.deepEqual(await engine.run(aTask('returns', ''), never), { kind: 'returned' })
+      resolve({})
+      assert.deepEqual(await neighbour, { kind: 'returned' })
+    })
+  })
+}
+
 function runContract(open: OpenEngine): void {
   test('has returned when the handler has, whatever that returns', async (t) => {
     assert.deepEqual(await open(t).run(aTask('returns', ''), never), { kind: 'returned' })
