@@ -20,15 +20,20 @@ const functionsStayHere = failedRun('a function cannot run in another process; n
  * there is something for them, and stay.
  */
 export class ProcessEngine implements OwnEngine {
+  /** Resolves when it has stopped. */
+  readonly ended: Promise<void>
+  readonly #resolveEnded: () => void
   readonly #pool: WorkerPool
   readonly #limits: RunLimits
   readonly #runs = new Set<ProcessRun>()
   #isClosed = false
-  #stopped: Promise<void> | null = null
 
   constructor({ workersMax, limits = limitsDefault, ...settings }: ProcessEngineSettings) {
     this.#pool = new WorkerPool(settings, workersMax)
     this.#limits = limits
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.ended = promise
+    this.#resolveEnded = resolve
   }
 
   run(task: Task, signal: AbortSignal): Promise<Run> {
@@ -64,8 +69,8 @@ export class ProcessEngine implements OwnEngine {
   stop(): Promise<void> {
     this.#isClosed = true
     for (const run of this.#runs) run.interrupt()
-    this.#stopped ??= this.#pool.stop()
-    return this.#stopped
+    this.#pool.stop().then(this.#resolveEnded)
+    return this.ended
   }
 
   #stopIfIdle(): void {

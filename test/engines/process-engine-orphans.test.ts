@@ -14,7 +14,7 @@ test('a parent that is killed leaves no worker behind, whatever that is doing', 
   t.after(() => parent.kill('SIGKILL'))
   const lines = createInterface(parent.stdout)[Symbol.asyncIterator]()
   const said: string[] = []
-  while (said.length < 4) said.push((await lines.next()).value)
+  while (said.length < 4) said.push(String((await lines.next()).value))
   assert.ok(said.includes('spinning'), 'the one that spins while it loads')
   const pids = said.filter((line) => line !== 'spinning').map(Number)
   const spinning = Number(await reports.next())
