@@ -75,7 +75,7 @@ export class WorkerProcess {
     try {
       this.#child = this.#fork()
     } catch (error) {
-      // As if it had been said by an event, as most failures are: whoever made us does not have us yet.
+      // Later, like the failures that come as events: the owner does not have this object yet.
       setImmediate(() => this.#neverBegan(error))
     }
   }
@@ -110,6 +110,7 @@ export class WorkerProcess {
   kill(why: string | null = null): void {
     if (this.#state === 'gone') return
     this.#state = 'ending'
+    this.#lastWords ??= why
     this.#killGroup()
     const { name: handler, log } = this.#settings
     if (why !== null) log.warn({ handler, pid: this.#child?.pid, why }, 'worker.killed')
@@ -162,13 +163,18 @@ export class WorkerProcess {
         return
       case 'loaded':
         if (message.loaded.thrown === null) this.#hasServed = true
-        // What could not be imported once never can be in this process.
-        else this.#isRetiring = true
+        else this.#notLoaded(message.loaded.thrown)
         this.#done(job, message)
         return
       case 'ended':
         this.#done(job, message)
     }
+  }
+
+  /** What could not be imported once never can be in the same process. */
+  #notLoaded(thrown: Thrown): void {
+    this.#isRetiring = true
+    this.#uncaught = thrown
   }
 
   #done(job: Job | null, end: JobEnd): void {

@@ -171,7 +171,7 @@ export class Registration implements Handle {
     return this.#enrolling
   }
 
-  /** Loads the code if it is a module: who registers one that cannot be used should hear so, and not its first event. */
+  /** Loads the code if it is a module. One that cannot be used is an error of its registration, not of the first event. */
   load(): Promise<void> {
     const { code } = this.#given
     if (typeof code === 'function') return Promise.resolve()

@@ -118,4 +118,28 @@ describe('a module', () => {
     for (const _ of [1, 2]) assert.match(textOf(await engine.run(missing, never)), /Cannot find module/)
     assert.equal(told.pids.length, 2)
   })
+
+  test('that could not be loaded three times in a row spends no attempt of those that wait', async (t) => {
+    const { engine } = processEngine(t, { workersMax: 1 })
+    const missing = aTask('returns', {}, { code: codeOf('missing.ts') })
+    const runs = await Promise.all([1, 2, 3, 4].map(() => engine.run(missing, never)))
+    assert.deepEqual(
+      runs.map((run) => run.kind === 'threw' && run.thrown.verdict),
+      ['retryable', 'retryable', 'retryable', 'ours'],
+    )
+    assert.match(runs.map(textOf)[3] ?? '', /^no worker can be started: .*Cannot find module/)
+  })
+
+  test('that is still being loaded when its run is aborted does not begin', async (t) => {
+    const reports = await openReports(t)
+    const { engine, told } = processEngine(t, { workersMax: 1 })
+    const stopping = new AbortController()
+    const code = codeOf('loads-slowly.ts')
+    const running = engine.run(aTask('', { to: reports.to }, { code }), stopping.signal)
+    await told.until('worker.output')
+    stopping.abort()
+    assert.deepEqual(await running, { kind: 'interrupted' })
+    assert.deepEqual(await engine.run(aTask('returns'), never), returned)
+    assert.deepEqual([reports.count(), told.pids.length], [0, 1])
+  })
 })

@@ -115,5 +115,5 @@ export async function openReports(t: TestContext) {
   const reports = await openScriptedEndpoint(() => released)
   t.after(() => reports.close())
   const next = async () => (await reports.next()).body.toString()
-  return { to: reports.url, next, release: () => release({}) }
+  return { to: reports.url, next, count: () => reports.received.length, release: () => release({}) }
 }
