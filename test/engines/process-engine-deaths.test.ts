@@ -57,6 +57,20 @@ describe('a worker that dies costs only the run that it had', () => {
     })
   }
 
+  test('by us, when it has closed its channel', async (t) => {
+    const { run } = await amongInnocents(t, aTask('closesItsChannel'))
+    assert.equal(run.kind === 'died' && run.death.signal, 'SIGKILL')
+  })
+
+  test('and the reason is not what an earlier run has printed', async (t) => {
+    const { engine, told } = processEngine(t, { workersMax: 1 })
+    await engine.run(aTask('printsAFatalLine'), never)
+    await told.until('worker.output')
+    const run = await engine.run(aTask('exits', { code: 3 }), never)
+    assert.deepEqual(run.kind === 'died' && [run.death.code, run.death.lastWords], [3, null])
+    assert.equal(told.pids.length, 1)
+  })
+
   test('again and again, mixed with others', async (t) => {
     const { engine } = processEngine(t)
     const tasks = Array.from({ length: 30 }, (_, n) => aTask(n % 3 === 0 ? 'exits' : 'returns', { code: 3 }))

@@ -96,6 +96,23 @@ export const startsOthers: Handler = async ({ data }: Of<'to'>) => {
   process.exit(3)
 }
 
+/** Returns, and leaves a process behind whose id it prints. */
+export const leavesAProcess: Handler = () => {
+  console.log(spawn('sleep', ['600'], { stdio: 'ignore' }).pid)
+}
+
+/** Cuts itself off from its parent, and stays. */
+export const closesItsChannel: Handler = async () => {
+  process.removeAllListeners('disconnect')
+  const { _disconnect: disconnect } = process as { _disconnect?: () => void }
+  disconnect?.call(process)
+  await new Promise((resolve) => setTimeout(resolve, 600_000))
+}
+
+export const printsAFatalLine: Handler = () => {
+  console.error('FATAL ERROR: caught by somebody')
+}
+
 export const printsWithoutEnd: Handler = ({ data }: Of<'bytes'>) => {
   process.stdout.write('x'.repeat(data.bytes))
   process.stderr.write('y'.repeat(data.bytes))
@@ -110,6 +127,7 @@ export const prints: Handler = () => {
 /** With the function that Node itself uses: the usual one is hidden. */
 export const sendsMessages: Handler = async () => {
   if (process.send !== undefined) throw new Error('a handler can send messages')
+  if (process.disconnect !== undefined) throw new Error('a handler can close the channel')
   const { _send: send } = process as { _send?: (message: unknown) => void }
   for (const message of [null, 7, 'ready', {}, { kind: 'ended', job: 1 }, { posthorn: 1, kind: 'other', job: 1 }]) {
     send?.call(process, message)
