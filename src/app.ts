@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { openClock } from './clock.ts'
-import type { Config } from './config.ts'
+import { type Config, processEnvironment } from './config.ts'
 import type { Clock } from './core/clock.ts'
 import { PosthornError } from './core/errors.ts'
 import { type PresetName, presets, processingPolicy, type RetryPolicy } from './core/retry-policy.ts'
@@ -10,10 +10,8 @@ import { HubLinks } from './dispatch/hub-links.ts'
 import { PauseOfAll } from './dispatch/pause-of-all.ts'
 import { ReplayRunner } from './dispatch/replays.ts'
 import { TransportSet } from './dispatch/transport-set.ts'
-import { AsyncEngine } from './engines/async-engine.ts'
-import type { Engine } from './engines/engine.ts'
-import { LateRuns } from './engines/late-runs.ts'
-import { Watchdog } from './engines/watchdog.ts'
+import type { Engines } from './engines/engine.ts'
+import { EngineSet } from './engines/engine-set.ts'
 import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
@@ -61,7 +59,7 @@ export type Pipeline = Readonly<{
   status: Operating['status']
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
-  engine: Engine
+  engines: Engines
   presets: Readonly<Record<PresetName, RetryPolicy>>
   /** Why an endpoint may not have this URL; null: it may. */
   refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
@@ -95,7 +93,7 @@ export type AppOptions = PipelineOptions &
 export async function openPipeline(config: Config, { onFatal }: PipelineOptions): Promise<Pipeline> {
   refuseWrongRanges(config)
   const parts = await openParts(config, onFatal)
-  const { store, state, elsewhere, catalogue, sources, relays, http, handlers, relay, gate, engine } = parts
+  const { store, state, elsewhere, catalogue, sources, relays, http, handlers, relay, gate, engines } = parts
   const { dispatcher, pauseOfAll, replays, intake } = parts
   let operating: Operating | null = null
   const closeIntake = once(async () => {
@@ -115,7 +113,7 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     relay.drain()
     await dispatcher.stop(config.graceMs)
     gate.stop()
-    await Promise.all([http.close(), handlers.close(), relay.close(), engine.stop()])
+    await Promise.all([http.close(), handlers.close(), relay.close(), engines.stop()])
     await elsewhere.close()
     await Promise.all([state.close(), store.close()])
   })
@@ -175,7 +173,7 @@ async function openParts(config: Config, onFatal: PipelineOptions['onFatal']) {
   const http = openHttp(config, clock, log)
   const handlers = new HandlerTransport()
   const { relay, gate } = openHubs({ store, relays, clock, log, notices }, () => dispatcher.membership.id)
-  const engine = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
+  const engines = new EngineSet({ log, env: processEnvironment() })
   const transport = new TransportSet([http, handlers, relay])
   const dispatcher = openDispatcher(config, { ...shared, catalogue, transport, otherHubs: gate })
   const pauseOfAll = new PauseOfAll(store, config.paused, ({ paused, isOwn }) => {
@@ -193,7 +191,7 @@ async function openParts(config: Config, onFatal: PipelineOptions['onFatal']) {
     handlers,
     relay,
     gate,
-    engine,
+    engines,
     dispatcher,
     pauseOfAll,
     replays,

@@ -1,8 +1,9 @@
 import { thrownOf } from '../core/handler-errors.ts'
-import type { Engine, HandlerContext, Run, Task } from './engine.ts'
+import type { Code, Engine, Loaded, Run, Task } from './engine.ts'
 import { EventForHandler } from './handled-event.ts'
 import type { LateRuns } from './late-runs.ts'
 import { importedHandler } from './module-code.ts'
+import { RunContext } from './run-context.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export type AsyncEngineParts = Readonly<{
@@ -37,6 +38,12 @@ export class AsyncEngine implements Engine {
     })
   }
 
+  async load(code: Code): Promise<Loaded> {
+    if (typeof code === 'function') return { thrown: null, files: [] }
+    const thrown = await importedHandler(code).then(() => null, thrownOf)
+    return { thrown, files: [code.module] }
+  }
+
   stop(): Promise<void> {
     return this.#watchdog.stop()
   }
@@ -53,21 +60,21 @@ class AsyncRun {
   #isOver = false
   /** Resolves when the handler has settled; there is one only after the deadline. */
   #settled: PromiseWithResolvers<void> | null = null
-  /** Made when it is asked for: most handlers never look at it. */
-  #controller: AbortController | null = null
+  readonly #context: RunContext
 
   constructor(task: Task, lateRuns: LateRuns, now: () => number, answer: (run: Run) => void) {
     this.#task = task
     this.#lateRuns = lateRuns
     this.#now = now
     this.#answer = answer
+    this.#context = new RunContext(task)
     this.#startedAt = now()
   }
 
   start(watchdog: Watchdog): void {
     const { name, code, timeoutMs } = this.#task
     const event = new EventForHandler(this.#task)
-    const context = new RunContext(this, this.#task)
+    const context = this.#context
     this.#deadline = setTimeout(() => this.#overrun(), timeoutMs)
     const entry = watchdog.enter(name)
     const result =
@@ -90,12 +97,7 @@ class AsyncRun {
   interrupt(): void {
     if (this.#isOver) return
     this.#end({ kind: 'interrupted' })
-    this.control().abort(new DOMException('Posthorn is stopping.', 'AbortError'))
-  }
-
-  control(): AbortController {
-    this.#controller ??= new AbortController()
-    return this.#controller
+    this.#context.abort('AbortError')
   }
 
   #settle(run: Run): void {
@@ -113,29 +115,12 @@ class AsyncRun {
     this.#settled = Promise.withResolvers<void>()
     this.#lateRuns.add(this.#task.name)
     this.#end({ kind: 'overran', settled: this.#settled.promise })
-    this.control().abort(new DOMException('The timeout of this try is over.', 'TimeoutError'))
+    this.#context.abort('TimeoutError')
   }
 
   #end(run: Run): void {
     this.#isOver = true
     if (this.#deadline !== null) clearTimeout(this.#deadline)
     this.#answer(run)
-  }
-}
-
-/** What the handler sees of its run; a class, because an object with a getter of its own is slow to make. */
-class RunContext implements HandlerContext {
-  readonly attempt: number
-  readonly deliveryId: string
-  readonly #run: AsyncRun
-
-  constructor(run: AsyncRun, { attempt, ref }: Task) {
-    this.attempt = attempt
-    this.deliveryId = ref
-    this.#run = run
-  }
-
-  get signal(): AbortSignal {
-    return this.#run.control().signal
   }
 }

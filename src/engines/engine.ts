@@ -1,4 +1,5 @@
 import type { Thrown } from '../core/handler-errors.ts'
+import type { Death } from '../core/worker-death.ts'
 
 /** What a handler is given: the event as its sender made it. */
 export interface HandledEvent {
@@ -71,10 +72,13 @@ export type Run =
   | Readonly<{ kind: 'threw'; thrown: Thrown }>
   /** It had not settled at its deadline. `settled` resolves when it has, however late, and never rejects. */
   | Readonly<{ kind: 'overran'; settled: Promise<void> }>
-  /** The process that ran it ended, by a signal or with an exit code. Only an engine with other processes answers this. */
-  | Readonly<{ kind: 'died'; signal: string | null; code: number | null }>
+  /** The process that ran it ended. Only an engine with other processes answers this. */
+  | Readonly<{ kind: 'died'; death: Death }>
   /** We ended the run ourselves. */
   | Readonly<{ kind: 'interrupted' }>
+
+/** Whether code can be used, and the URLs of the files that it was loaded from, as far as the engine knows them. */
+export type Loaded = Readonly<{ thrown: Thrown | null; files: readonly string[] }>
 
 /**
  * How handlers run. An engine runs one try and retries nothing: waiting, order and counting are the loop's.
@@ -83,10 +87,28 @@ export interface Engine {
   /**
    * Runs one try. Resolves within `timeoutMs` (once the event loop gets to it), whatever the handler does, and never
    * rejects: code that cannot be imported is a run that threw. Aborting `signal` resolves it at once, as interrupted;
-   * with a signal that is aborted already, the handler does not begin. Runs may share a signal.
+   * with a signal that is aborted already, the handler does not begin. Runs may share a signal. In an engine with
+   * processes, `timeoutMs` begins when the handler does: waiting for a free process and loading the code come before.
    */
   run(task: Task, signal: AbortSignal): Promise<Run>
 
+  /** Loads code before it is needed, to see whether it can be. Never rejects. */
+  load(code: Code): Promise<Loaded>
+
   /** Lets go of everything. May be called twice and never throws. */
   stop(): Promise<void>
+}
+
+/** An engine that only one handler uses. */
+export interface OwnEngine extends Engine {
+  /** Takes no further run, and stops when the last one under way has ended. */
+  retire(): void
+}
+
+/** What a registration chooses from. */
+export interface Engines {
+  /** Runs code in this process; all handlers share it. */
+  readonly async: Engine
+  /** An engine with up to `workers` processes for the handler of this name. */
+  openProcesses(name: string, workers: number): OwnEngine
 }

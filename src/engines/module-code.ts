@@ -4,5 +4,5 @@ import type { Handler, ModuleCode } from './engine.ts'
 export async function importedHandler({ module, export: name }: ModuleCode): Promise<Handler> {
   const handler: unknown = (await import(module))[name]
   if (typeof handler === 'function') return handler as Handler
-  throw new TypeError(`${module} has no function as its export ${JSON.stringify(name)}.`)
+  throw new Error(`${module} has no function as its export ${JSON.stringify(name)}.`)
 }

@@ -43,6 +43,19 @@ export class FreshImports {
     }
   }
 
+  /** Another module, by a URL by which it is imported anew once more. */
+  anew(url: URL): URL {
+    const marked = new URL(this.#marked(url.href))
+    this.#watch()
+    return marked
+  }
+
+  /** Files that another process has imported. */
+  watchAlso(urls: readonly string[]): void {
+    for (const url of urls) this.#files.add(fileURLToPath(url))
+    this.#watch()
+  }
+
   #isOurs(url: string, parent: string | undefined): boolean {
     if (parent === undefined || !parent.endsWith(`?${mark}=${this.#version}`)) return false
     return url.startsWith(this.#folder) && !url.includes('/node_modules/') && !url.includes('?')

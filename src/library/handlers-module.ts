@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Pipeline } from '../app.ts'
 import { PosthornError } from '../core/errors.ts'
 import { FreshImports } from './fresh-imports.ts'
+import type { ModulePlace } from './handler-code.ts'
 import { prepareTable } from './handler-table.ts'
 import { type Registration, Registrations } from './registrations.ts'
 
@@ -76,14 +77,27 @@ class HandlersModule {
   async #load(path: string): Promise<void> {
     const table = await this.#tableOf(path)
     const before = this.#registered
-    const prepare = () => prepareTable(this.#registrations, table, `${this.#file}: export default`)
-    const after = this.#registrations.succeed(before, prepare)
+    const place = `${this.#file}: export default`
+    const prepare = () => prepareTable(this.#registrations, table, place, this.#modulesBeside(path))
+    const after = await this.#registrations.succeed(before, prepare)
     this.#registrations.begin(after)
     this.#registered = after
     await this.#registrations.ready()
     // Whose endpoints have new code by now keep it; the others are held from now on.
     for (const registration of before) registration.withdraw()
     tellMissing(this.#pipeline, this.#registrations, this.#settings.say)
+  }
+
+  /** Modules that the file names, by their path from its folder. */
+  #modulesBeside(path: string): ModulePlace {
+    return {
+      locate: (named) => {
+        const isUrl = named instanceof URL || named.startsWith('file:')
+        const url = isUrl ? new URL(named) : pathToFileURL(resolve(dirname(path), named))
+        return this.#imports?.anew(url) ?? url
+      },
+      loaded: (files) => this.#imports?.watchAlso(files),
+    }
   }
 
   async #tableOf(path: string): Promise<unknown> {

@@ -60,8 +60,12 @@ export type HandleOptions = RuleOptions &
     tenant?: string
     /** What the handler's deliveries are found again by after a restart; by default the types, joined. */
     name?: string
-    /** `process` is not there yet. */
+    /** `process` runs a module in processes of its own, `async` (the default) runs it here. */
     engine?: 'async' | 'process'
+    /** Processes at most, with the engine `process`; by default as many as there are cores, up to `concurrency`. */
+    workers?: number
+    /** What the module calls the handler; by default `default`. */
+    export?: string
   }>
 
 type SentOptions = RuleOptions &

@@ -2,7 +2,7 @@ import type { Pipeline } from '../app.ts'
 import type { Endpoint, HandlerEndpoint } from '../core/endpoint.ts'
 import { PosthornError } from '../core/errors.ts'
 import { defaultTenant } from '../core/event.ts'
-import type { Code, Engine, Handler } from '../engines/engine.ts'
+import type { Code, Engine, ModuleCode, OwnEngine } from '../engines/engine.ts'
 import {
   type HandlerWish,
   handlerEndpoint,
@@ -10,19 +10,20 @@ import {
   handlerSchema,
   isSameEndpoint,
 } from '../server/handler-schema.ts'
+import { codeOf, type ModulePlace, nowhere, workersOf } from './handler-code.ts'
 import { invalid, readGiven } from './reading.ts'
 
 /** What `handle` answers. */
 export interface Handle {
   readonly name: string
   readonly tenant: string
-  /** Resolves when the handler's endpoint is on disk; whoever sends waits for that by itself. */
+  /** Resolves when the handler's endpoint is on disk, and rejects when its module cannot be used. Sending waits for it. */
   readonly ready: Promise<void>
   /** No further try begins; those under way finish. Deliveries wait until the handler is registered again. */
   stop(): Promise<void>
 }
 
-type RegistrationParts = Pick<Pipeline, 'catalogue' | 'handlers' | 'engine' | 'ids' | 'clock' | 'presets' | 'log'>
+type RegistrationParts = Pick<Pipeline, 'catalogue' | 'handlers' | 'engines' | 'ids' | 'clock' | 'presets' | 'log'>
 
 /** The handlers of this process. */
 export class Registrations {
@@ -38,11 +39,19 @@ export class Registrations {
   }
 
   /** Checks a handler and reserves its name; nothing happens before `begin`. */
-  prepare(types: readonly string[], handler: unknown, options: object, what: string): Registration {
+  prepare(
+    types: readonly string[],
+    handler: unknown,
+    options: object,
+    what: string,
+    modules: ModulePlace = nowhere,
+  ): Registration {
     const wish = readGiven(this.#schema, { ...options, types }, what)
-    refuseProcess(handler, wish, what)
-    if (typeof handler !== 'function') throw invalid(what, [{ path: 'handler', message: 'must be a function' }])
-    const registration = new Registration(this.#parts, wish, handler as Handler, () => this.#forget(registration))
+    const found = codeOf(handler, wish, modules)
+    if ('problems' in found) throw invalid(what, found.problems)
+    const registration = new Registration(this.#parts, { wish, code: found.code, what, modules }, () =>
+      this.#forget(registration),
+    )
     const key = keyOf(registration)
     if (this.#byName.has(key)) {
       const message = `${registration.name} is registered already; give one of the two another name, like { name: 'billing' }`
@@ -61,12 +70,22 @@ export class Registrations {
     }
   }
 
-  /** Prepares successors, which may have the names of those they follow. When it throws, nothing has changed. */
-  succeed(followed: readonly Registration[], prepare: () => readonly Registration[]): readonly Registration[] {
+  /**
+   * Prepares successors, which may have the names of those they follow, and loads their code. When it rejects, nothing
+   * has changed.
+   */
+  async succeed(
+    followed: readonly Registration[],
+    prepare: () => readonly Registration[],
+  ): Promise<readonly Registration[]> {
     for (const registration of followed) this.#byName.delete(keyOf(registration))
+    let successors: readonly Registration[] = []
     try {
-      return prepare()
+      successors = prepare()
+      await Promise.all(successors.map((successor) => successor.load()))
+      return successors
     } catch (error) {
+      for (const successor of successors) successor.withdraw()
       for (const registration of followed) this.#byName.set(keyOf(registration), registration)
       throw error
     }
@@ -101,6 +120,15 @@ export class Registrations {
   }
 }
 
+/** What a registration is made from. */
+type Given = Readonly<{
+  wish: HandlerWish
+  code: Code
+  /** What a problem is told of. */
+  what: string
+  modules: ModulePlace
+}>
+
 /** The last enrolment under way in each catalogue, whoever began it. */
 const lastTurns = new WeakMap<object, Promise<void>>()
 
@@ -109,19 +137,24 @@ export class Registration implements Handle {
   readonly name: string
   readonly tenant: string
   readonly #parts: RegistrationParts
-  readonly #wish: HandlerWish
+  readonly #given: Given
   readonly #code: Readonly<{ name: string; code: Code; engine: Engine }>
+  /** The engine, if no other handler uses it. */
+  readonly #own: OwnEngine | null
   readonly #onWithdrawn: () => void
+  #loading: Promise<void> | null = null
   #enrolling: Promise<void> | null = null
   #endpointId: string | null = null
   #isWithdrawn = false
 
-  constructor(parts: RegistrationParts, wish: HandlerWish, code: Code, onWithdrawn: () => void) {
+  constructor(parts: RegistrationParts, given: Given, onWithdrawn: () => void) {
+    const { wish, code } = given
     this.name = handlerName(wish)
     this.tenant = wish.tenant ?? defaultTenant
     this.#parts = parts
-    this.#wish = wish
-    this.#code = { name: this.name, code, engine: parts.engine }
+    this.#given = given
+    this.#own = wish.engine === 'process' ? parts.engines.openProcesses(this.name, workersOf(wish)) : null
+    this.#code = { name: this.name, code, engine: this.#own ?? parts.engines.async }
     this.#onWithdrawn = onWithdrawn
   }
 
@@ -131,21 +164,46 @@ export class Registration implements Handle {
 
   /** Writes the endpoint and takes its deliveries from then on. One that failed may be asked again. */
   enrol(): Promise<void> {
-    this.#enrolling ??= this.#enrol().catch((error) => {
+    this.#enrolling ??= this.#loadAndEnrol().catch((error) => {
       this.#enrolling = null
       throw error
     })
     return this.#enrolling
   }
 
+  /** Loads the code if it is a module. One that cannot be used is an error of its registration, not of the first event. */
+  load(): Promise<void> {
+    const { code } = this.#given
+    if (typeof code === 'function') return Promise.resolve()
+    this.#loading ??= this.#load(code).catch((error) => {
+      this.#loading = null
+      throw error
+    })
+    return this.#loading
+  }
+
   withdraw(): void {
     this.#isWithdrawn = true
     if (this.#endpointId !== null) this.#parts.handlers.unregister(this.#endpointId, this.#code)
+    this.#own?.retire()
     this.#onWithdrawn()
   }
 
   async stop(): Promise<void> {
     this.withdraw()
+  }
+
+  async #load(code: ModuleCode): Promise<void> {
+    const { modules, what } = this.#given
+    const { thrown, files } = await this.#code.engine.load(code)
+    modules.loaded(files)
+    if (thrown === null || this.#isWithdrawn) return
+    throw invalid(what, [{ path: 'module', message: `cannot be loaded: ${thrown.message.replace(/\.$/, '')}` }])
+  }
+
+  async #loadAndEnrol(): Promise<void> {
+    if (typeof this.#given.code !== 'function') await this.load()
+    await this.#enrol()
   }
 
   /** In turn: of two with one name, the second must find the endpoint of the first. */
@@ -164,7 +222,7 @@ export class Registration implements Handle {
     const { catalogue, handlers, ids, clock, presets } = this.#parts
     const now = clock.wall()
     const known = this.#known()
-    const wanted = handlerEndpoint(this.#wish, known, { id: ids.next('ep', now), presets, now })
+    const wanted = handlerEndpoint(this.#given.wish, known, { id: ids.next('ep', now), presets, now })
     if (known === null) {
       // Another process may have made it at the same moment: then there is one to take up.
       if (!(await this.#added(wanted))) return this.#enrolNow()
@@ -202,14 +260,4 @@ export class Registration implements Handle {
 
 function keyOf({ tenant, name }: { tenant: string; name: string }): string {
   return `${tenant}\n${name}`
-}
-
-function refuseProcess(handler: unknown, wish: HandlerWish, what: string): void {
-  const isModule = handler instanceof URL || typeof handler === 'string'
-  if (!isModule && wish.engine !== 'process') return
-  const why = 'handlers cannot run in processes of their own yet'
-  throw new PosthornError(
-    'invalid',
-    `${what} cannot be used: ${why}; give a function, and no engine or engine: 'async'.`,
-  )
 }

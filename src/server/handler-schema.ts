@@ -4,10 +4,11 @@ import type { Endpoint, HandlerEndpoint } from '../core/endpoint.ts'
 import { defaultTenant } from '../core/event.ts'
 import { changedEndpoint, endpointSchemas, rulesByDefault } from './endpoint-schema.ts'
 import type { Presets } from './retry-schema.ts'
-import { checkedText, choice, closedObject, duration, tenant } from './schemas.ts'
+import { checkedText, choice, closedObject, duration, tenant, textUpTo, wholeNumber } from './schemas.ts'
 
 const secondMs = 1_000
 const nameLengthMax = 200
+const workersMax = 64
 
 /** What code says of itself when it registers as a handler. */
 export function handlerSchema(presets: Presets) {
@@ -20,6 +21,8 @@ export function handlerSchema(presets: Presets) {
       tenant: tenant.optional(),
       timeout: duration(10, 300 * secondMs).optional(),
       engine: choice(['async', 'process']).optional(),
+      workers: wholeNumber(1, workersMax).optional(),
+      export: textUpTo(nameLengthMax).optional(),
       ...rules,
     },
     'an option of a handler',

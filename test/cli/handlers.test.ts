@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
+import { eventually } from '../support/eventually.ts'
 import { posthorn, type Running, start } from './command.ts'
 import { folderFor, type Server, serverFor } from './server.ts'
 
@@ -99,7 +100,21 @@ describe('posthorn start --handlers', () => {
       `export default { 'order.*': { handler: () => {}, retry: { preset: 'webhok' } } }`,
       /\.\/handlers\.ts: export default\["order\.\*"\] cannot be used: retry\.preset must be one of/,
     ],
-    ['wants a process', `export default { a: { module: './a.ts', engine: 'process' } }`, /processes of their own yet/],
+    [
+      'names a module that is not there',
+      `export default { a: { module: './a.ts', engine: 'process' } }`,
+      /\["a"\] cannot be used: module is not found at .*a\.ts\./,
+    ],
+    [
+      'names a module that cannot be loaded',
+      `export default { a: { module: './handlers.ts', export: 'other', engine: 'process' } }`,
+      /\["a"\] cannot be used: module cannot be loaded: .* has no function as its export "other"/,
+    ],
+    [
+      'gives a module and a function',
+      `export default { a: { module: './handlers.ts', handler: () => {} } }`,
+      /\["a"\] cannot be used: module is not an option of a handler/,
+    ],
   ]
   for (const [what, text, expected] of broken) {
     test(`refuses a module that ${what}, with exit code 2`, async (t) => {
@@ -153,6 +168,33 @@ describe('posthorn start --watch', () => {
     await send(server, '2')
     await server.running.line(/^second$/)
   })
+
+  for (const engine of ['async', 'process']) {
+    test(`takes up a new version of a module that a handler names, and of its imports: ${engine}`, async (t) => {
+      const modules = {
+        'handlers.ts': `export default { a: { module: './work.ts', engine: '${engine}', retry: { preset: 'processing', maxAttempts: 1 } } }`,
+        'work.ts': `import { word } from './word.ts'\nexport default () => { throw new Error(word) }`,
+        'word.ts': `export const word: string = 'first'`,
+      }
+      const { open, write } = await scene(t, modules, ['--watch'])
+      const server = await open()
+      const lastError = async () => {
+        await server.cli(['send', 'a', '1', '--wait'])
+        const items = await server.json<{ lastError: string }[]>(['deliveries', 'list', '--limit', '1'])
+        return items[0]?.lastError
+      }
+      const until = (word: string) =>
+        eventually(`it fails with ${word}`, async () => ((await lastError()) === word ? word : null))
+      assert.equal(await lastError(), 'first')
+      write('word.ts', `export const word: string = 'second'`)
+      await until('second')
+      write('work.ts', 'export defalt 1')
+      await server.running.line(/^the old handlers go on, because .*\["a"\] cannot be used: module cannot be loaded/)
+      assert.equal(await lastError(), 'second')
+      write('work.ts', `export default () => { throw new Error('third') }`)
+      await until('third')
+    })
+  }
 
   test('keeps the old version while the new one is broken, and says why', async (t) => {
     const { open, write } = await scene(t, { 'handlers.ts': says('good') }, ['--watch'])

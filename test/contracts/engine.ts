@@ -5,7 +5,7 @@ import type { Engine, Run, Task } from '../../src/engines/engine.ts'
 import { t0 } from '../support/builders.ts'
 import { type Answer, openScriptedEndpoint, type ScriptedEndpoint } from '../support/scripted-endpoint.ts'
 
-/** The engine is stopped when the test ends. */
+/** It runs three tasks at a time at least, and is stopped when the test ends. */
 export type OpenEngine = (t: TestContext) => Engine
 
 const module = new URL('../support/exported-handlers.ts', import.meta.url).href
@@ -51,11 +51,44 @@ export function engineContract(name: string, open: OpenEngine): void {
   describe(`${name}: a run past its deadline`, () => deadlineContract(open))
   describe(`${name}: an aborted run`, () => abortContract(open))
 
+  test(`${name}: loads code ahead, and says what is wrong with it`, async (t) => {
+    const engine = open(t)
+    const good = await engine.load({ module, export: 'returns' })
+    assert.equal(good.thrown, null)
+    assert.ok(good.files.includes(module))
+    const wrong = await engine.load({ module, export: 'missing' })
+    assert.match(wrong.thrown?.message ?? '', /no function as its export "missing"/)
+    const missing = await engine.load({ module: `${module}.missing`, export: 'returns' })
+    assert.match(missing.thrown?.message ?? '', /Cannot find module/)
+    assert.deepEqual(missing.files, [`${module}.missing`])
+    assert.deepEqual(await engine.run(aTask('returns', ''), never), { kind: 'returned' })
+  })
+
   test(`${name}: can be stopped twice`, async (t) => {
     const engine = open(t)
     assert.equal((await engine.run(aTask('returns', ''), never)).kind, 'returned')
     await Promise.all([engine.stop(), engine.stop()])
     await engine.stop()
+  })
+}
+
+/** What an engine with processes promises besides. */
+export function processesContract(name: string, open: OpenEngine): void {
+  describe(`${name}: a run whose process dies`, () => {
+    test('has died of it, and no other run has', async (t) => {
+      const reports = await openReports(t, ['hang'])
+      const engine = open(t)
+      const { promise: answer, resolve } = Promise.withResolvers<Answer>()
+      reports.answer(() => answer)
+      const neighbour = engine.run(aTask('calls', reports.url), never)
+      await reports.next()
+      const run = await engine.run(aTask('exits', ''), never)
+      const death = { signal: null, code: 3, lastWords: null, uncaught: null }
+      assert.deepEqual(run, { kind: 'died', death })
+      assert.deepEqual(await engine.run(aTask('returns', ''), never), { kind: 'returned' })
+      resolve({})
+      assert.deepEqual(await neighbour, { kind: 'returned' })
+    })
   })
 }
 

@@ -108,10 +108,10 @@ describe('openPosthorn', () => {
     )
     wrong(() => posthorn.handle('not a type', nothing), /types\[0\] must be letters/)
     wrong(() => posthorn.handle([], nothing), /types must be a list of 1 to/)
-    wrong(() => posthorn.handle('b', 'nothing' as never), /processes of their own yet/)
+    wrong(() => posthorn.handle('b', 'nothing' as never), /module must be the URL of a file/)
     wrong(() => posthorn.handle('b', undefined as never), /handler must be a function/)
-    wrong(() => posthorn.handle('b', new URL('file:///b.ts')), /processes of their own yet/)
-    wrong(() => posthorn.handle('b', nothing, { engine: 'process' }), /processes of their own yet/)
+    wrong(() => posthorn.handle('b', new URL('file:///b.ts')), /module is not found at \/b\.ts/)
+    wrong(() => posthorn.handle('b', nothing, { engine: 'process' }), /engine 'process' runs modules and not functions/)
     assert.equal((await posthorn.send('a', 1)).deliveries, 1, 'the one that is good goes on')
   })
 

@@ -40,14 +40,26 @@ const program = (load: string) => `
     const { promise, resolve } = Promise.withResolvers()
     posthorn.handle('order.*', async (event) => resolve(event.data.id))
     await posthorn.send('order.created', { id: 42 })
+    const { pathToFileURL } = await import('node:url')
+    const failed = new Promise((resolve) => posthorn.on('attempt.settled', (notice) => notice.error && resolve(notice.error)))
+    posthorn.handle('image.*', pathToFileURL('work.mjs'), { engine: 'process' })
+    await posthorn.send('image.created', { parent: process.pid })
+    console.log(await failed)
     console.log('handled', await promise, typeof fatal, new PosthornError('invalid', 'x') instanceof Error)
     await posthorn.close()
   }
   main()`
 
+const work = `
+  import { fatal } from 'posthorn'
+  export default ({ data }) => { throw fatal(process.ppid === data.parent ? 'in a worker' : 'elsewhere') }`
+
+const said = 'in a worker\nhandled 42 function true\n'
+
 describe('the package, installed in a new project,', { timeout: 280_000 }, () => {
   before(() => {
     write('package.json', '{ "private": true }')
+    write('work.mjs', work)
     const packed = run('npm', ['pack', '--pack-destination', project], root)
     assert.equal(packed.status, 0, packed.printed)
     const tarball = readdirSync(project).find((name) => name.endsWith('.tgz'))
@@ -57,12 +69,12 @@ describe('the package, installed in a new project,', { timeout: 280_000 }, () =>
 
   test('is imported by a module', () => {
     write('use.mjs', program(`import { fatal, openPosthorn, PosthornError } from 'posthorn'`))
-    assert.deepEqual(run(process.execPath, ['use.mjs', 'esm']), { status: 0, printed: 'handled 42 function true\n' })
+    assert.deepEqual(run(process.execPath, ['use.mjs', 'esm']), { status: 0, printed: said })
   })
 
   test('is required by a CommonJS program', () => {
     write('use.cjs', program(`const { fatal, openPosthorn, PosthornError } = require('posthorn')`))
-    assert.deepEqual(run(process.execPath, ['use.cjs', 'cjs']), { status: 0, printed: 'handled 42 function true\n' })
+    assert.deepEqual(run(process.execPath, ['use.cjs', 'cjs']), { status: 0, printed: said })
   })
 
   test('offers the same names either way', () => {

@@ -45,3 +45,8 @@ export const throwsUndefined: Handler = () => {
 export const isUnavailable: Handler = () => {
   throw unavailable('crm', 'closed', { retryAfter: 5_000 })
 }
+
+/** Ends the process that it runs in. */
+export const exits: Handler = () => {
+  process.exit(3)
+}

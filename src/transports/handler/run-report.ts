@@ -1,6 +1,7 @@
 import { formatDuration } from '../../core/duration.ts'
 import { failedRun } from '../../core/handler-errors.ts'
 import type { Report } from '../../core/outcome.ts'
+import { type Death, deathText } from '../../core/worker-death.ts'
 import type { Run } from '../../engines/engine.ts'
 
 const interrupted: Report = { kind: 'interrupted', message: 'the try was interrupted' }
@@ -16,7 +17,7 @@ export function reportOf(run: Run, timeoutMs: number): Report {
     case 'overran':
       return thrown(`the handler did not end within ${formatDuration(timeoutMs)}`)
     case 'died':
-      return thrown(deathOf(run))
+      return dead(run.death)
     case 'interrupted':
       return interrupted
   }
@@ -26,7 +27,8 @@ function thrown(message: string): Report {
   return { kind: 'thrown', ...failedRun(message) }
 }
 
-function deathOf({ signal, code }: Extract<Run, { kind: 'died' }>): string {
-  if (signal !== null) return `the worker was killed by ${signal}`
-  return code === null ? 'the worker died' : `the worker exited with code ${code}`
+/** It says nothing about what is to become of the delivery, even if its last error did: whatever it held is gone. */
+function dead(death: Death): Report {
+  const { errorClass = null, stack = null } = death.uncaught ?? {}
+  return { kind: 'thrown', ...failedRun(deathText(death)), errorClass, stack }
 }
