@@ -4,7 +4,15 @@ import { PosthornError } from '../../core/errors.ts'
 import type { StoreHealth, WrittenBatch } from '../store.ts'
 import { int4s, int8s, keys } from './arrays.ts'
 import { destroyClient, endClient, rowsOf } from './driver.ts'
-import { asFailure, despiteConflicts, hasLostPlace, isRefusal, mayEndSession, storageFailure } from './failures.ts'
+import {
+  asFailure,
+  despiteConflicts,
+  hasLostPlace,
+  isReadOnly,
+  isRefusal,
+  mayEndSession,
+  storageFailure,
+} from './failures.ts'
 import { findOut, newMark } from './mark.ts'
 
 /** A kind of write: one function in the database, which takes a batch. */
@@ -34,7 +42,6 @@ type Waiting = Readonly<{
   reject: (error: Error) => void
 }>
 
-const healthy: StoreHealth = { writable: true, problem: null }
 const retryEveryMs = 250
 
 /** Writes nothing but the mark: health comes back by it without traffic. */
@@ -63,7 +70,8 @@ export class WriteStream {
   #queue: Waiting[] = []
   #working = false
   #closed = false
-  #health = healthy
+  /** Why it cannot write; null: it can. */
+  #trouble: Error | null = null
   #idle: (() => void) | null = null
   #probing: NodeJS.Timeout | null = null
 
@@ -72,7 +80,7 @@ export class WriteStream {
   }
 
   get health(): StoreHealth {
-    return this.#health
+    return { writable: this.#trouble === null, problem: this.#trouble?.message ?? null }
   }
 
   /** Its number in the database; null before it was connected. */
@@ -158,7 +166,7 @@ export class WriteStream {
       const startedAt = performance.now()
       const answer = await this.#call(first.write, items)
       this.#parts.onBatch?.({ calls: batch.length, commitMs: performance.now() - startedAt })
-      this.#health = healthy
+      this.#trouble = null
       await this.#answer(batch, () => first.write.results(items, answer))
     } catch (error) {
       await this.#failed(batch, error)
@@ -191,7 +199,7 @@ export class WriteStream {
     const failure = asFailure(error)
     const isStorage = failure instanceof PosthornError
     if (isStorage && failure.code.startsWith('store_')) {
-      this.#health = { writable: false, problem: failure.message }
+      this.#trouble = failure
       this.#probeSoon()
     }
     if (isStorage || batch.length === 1) for (const { reject } of batch) reject(failure)
@@ -202,7 +210,7 @@ export class WriteStream {
     if (this.#probing !== null || this.#closed) return
     this.#probing = setTimeout(() => {
       this.#probing = null
-      if (!this.#health.writable && this.#state !== 'down') this.write(probe, null).catch(() => {})
+      if (this.#trouble !== null && this.#state !== 'down') this.write(probe, null).catch(() => {})
     }, retryEveryMs).unref()
   }
 
@@ -227,7 +235,11 @@ export class WriteStream {
       this.#seq = seq
       return (rows[0]?.[0] ?? null) as string | null
     } catch (error) {
-      if (isRefusal(error) && (!mayEndSession(error) || (await isAlive(client)))) throw error
+      if (isRefusal(error) && (!mayEndSession(error) || (await isAlive(client)))) {
+        // Nothing was kept. The address may lead to another server by now, and this one stays as it is.
+        if (isReadOnly(error)) this.#drop()
+        throw error
+      }
       this.#drop()
       return await this.#resolve(stream, seq, error)
     }
@@ -279,7 +291,7 @@ export class WriteStream {
   #use(client: Client): void {
     this.#client = client
     this.#state = 'connected'
-    this.#health = healthy
+    this.#trouble = null
     // From its first 'error' on it refuses every call, and its 'end' can come later.
     for (const event of ['error', 'end'] as const) {
       client.once(event, () => {
@@ -301,13 +313,13 @@ export class WriteStream {
 
   #goDown(cause: unknown): void {
     this.#state = 'down'
-    this.#health = { writable: false, problem: asFailure(cause).message }
+    this.#trouble = asFailure(cause)
     this.#refuseQueue()
   }
 
   #comeBack(): void {
     this.#state = this.#client === null ? 'lost' : 'connected'
-    this.#health = healthy
+    this.#trouble = null
   }
 
   /** Whether it is connected again. If not, what waits is refused, and tries go on in the background. */
@@ -327,7 +339,7 @@ export class WriteStream {
       await pause(retryEveryMs, null, { ref: false })
       if (this.#closed) return
       await this.#connect().catch((error) => {
-        this.#health = { writable: false, problem: asFailure(error).message }
+        this.#trouble = asFailure(error)
       })
     }
   }
@@ -339,7 +351,9 @@ export class WriteStream {
   }
 
   #refusal(): PosthornError {
-    return new PosthornError('store_unavailable', this.#health.problem ?? 'The database cannot be reached.')
+    const trouble = this.#trouble
+    const code = trouble instanceof PosthornError ? trouble.code : 'store_unavailable'
+    return new PosthornError(code, trouble?.message ?? 'The database cannot be reached.', { cause: trouble })
   }
 }
 
