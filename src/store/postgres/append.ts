@@ -2,7 +2,7 @@ import { type Failed, newborn } from '../../core/delivery.ts'
 import { numberOf } from '../../core/id.ts'
 import { birthOf, born, bornEnded } from '../../core/lifecycle.ts'
 import type { Appended, AppendedItem, Arrival, NewDelivery } from '../pipeline-store.ts'
-import { byteas, int4s, int8s, keys, texts, withoutNul } from './arrays.ts'
+import { asStored, byteas, int4s, int8s, keys, texts } from './arrays.ts'
 import { attemptRecord } from './attempt-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { fromHeaders } from './event-rows.ts'
@@ -179,8 +179,8 @@ function goneRecord(
     tries_in_budget: failed.triesInBudget,
     status: failed.status,
     reason: failed.reason,
-    lane: failed.lane,
-    last_error: withoutNul(failed.lastError),
+    lane: asStored(failed.lane),
+    last_error: asStored(failed.lastError),
     attempt: delivery.ended === undefined ? null : attemptRecord(failed.id, delivery.ended.attempt),
   }
 }

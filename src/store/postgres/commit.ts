@@ -1,7 +1,7 @@
 import { isSettled } from '../../core/delivery.ts'
 import { keepsInterruptions } from '../../core/lifecycle.ts'
 import { type Change, type ChangeResult, type Claim, largeBytesMin } from '../pipeline-store.ts'
-import { int4s, int8s, keys, texts } from './arrays.ts'
+import { asStored, int4s, int8s, keys, texts } from './arrays.ts'
 import { attemptValues, type Logged } from './attempt-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { slotsOf } from './lane-slots.ts'
@@ -61,7 +61,7 @@ function fits(calls: readonly (readonly Change[])[]): number {
 }
 
 function laneName({ endpointId, lane }: Change['to']): string {
-  return `${endpointId} ${lane}`
+  return `${endpointId} ${asStored(lane)}`
 }
 
 type Lane = { readonly endpoint: number; readonly lane: string; claimNext: number | null; dueAt: number }
@@ -142,7 +142,7 @@ class Packed {
 
   /** The lane's place. Of a chain the last link says whether the next is wanted, else whoever of its changes wants it. */
   #laneAt({ to, claimNext, follows = false }: Change, endpoint: number): number {
-    const name = `${endpoint} ${to.lane}`
+    const name = laneName(to)
     const known = this.#lanes.get(name)
     const dueAt = endOf(to) ?? 0
     if (known === undefined) {
