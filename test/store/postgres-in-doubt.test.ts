@@ -113,6 +113,26 @@ describe('a write whose answer gets lost', limits, () => {
     if (!after.kept) assert.equal((await store.append([anArrival(endpoint)])).kind, 'kept')
   })
 
+  it('resolves with the next of its lane while claims of others hold up all others', async (t) => {
+    const { scene, store, endpoint } = await scenery(t)
+    await store.append([anArrival(endpoint, inLane), anArrival(endpoint, inLane)])
+    const head = only((await claimDue(store, endpoint, { now: lease + 1, leaseEndsAt: lease * 2 })).claims)
+    const waiting = Array.from({ length: 8 }, () => anArrival(endpoint))
+    await store.append(waiting)
+    const holder = await scene.other()
+    await holder.query('BEGIN')
+    await holder.query('SELECT FROM live WHERE lane IS NULL FOR UPDATE')
+    const claims = waiting.map(({ deliveries }) =>
+      told(claimDue(store, endpoint, { from: { deliveryIds: [deliveries[0]!.id] } })),
+    )
+    await scene.untilBlocked(4)
+    const [result] = await store.commit([{ ...delivered(head), claimNext: lease * 2 }])
+    assert.ok(result?.kind === 'applied' && result.next !== null)
+    assert.equal((await store.commit([delivered(result.next)]))[0]?.kind, 'applied')
+    await holder.query('COMMIT')
+    await Promise.all(claims)
+  })
+
   it('resolves when it waited for a lock without its client, and then went through', async (t) => {
     const { scene, link, store, endpoint } = await scenery(t)
     const holder = await slotHolder(scene, endpoint)

@@ -47,26 +47,16 @@ export function hasLane(planned: Planned): boolean {
 
 /**
  * Keeps events and deliveries. One call of the port stays whole: in a batch each has its own conflicts. What was born
- * claimed for a member that this process is no longer is others' by now: `onOutdated` is called, and nothing is claimed.
+ * claimed for a member that this process is no longer is others' by now, and nothing is claimed.
  */
-export function appendWrite(
-  member: () => number,
-  onOutdated: (member: number) => void = () => {},
-): Write<Planned, Appended> {
-  const claimedFor = new WeakMap<readonly Planned[], number>()
+export function appendWrite(isMine: (member: number) => boolean): Write<Planned, Appended> {
   return {
     name: 'append_v1',
     fits,
-    values: (calls) => {
-      claimedFor.set(calls, member())
-      return [member(), ...valuesOf(calls)]
-    },
-    results: (calls, answer) => {
+    values: (calls, member) => [member, ...valuesOf(calls)],
+    results: (calls, answer, { member }) => {
       const results = resultsOf(calls, answer)
-      const then = claimedFor.get(calls)
-      if (then === undefined || then === member()) return results
-      onOutdated(then)
-      return results.map(unclaimed)
+      return isMine(member) ? results : results.map(unclaimed)
     },
   }
 }

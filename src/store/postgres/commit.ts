@@ -5,7 +5,7 @@ import { asStored, int4s, int8s, keys, texts } from './arrays.ts'
 import { attemptValues, type Logged } from './attempt-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { slotsOf } from './lane-slots.ts'
-import type { Write } from './write-stream.ts'
+import type { Made, Write } from './write-stream.ts'
 
 const changesMax = 256
 const lanesMax = 64
@@ -17,20 +17,19 @@ type Said = Readonly<{
   up?: readonly (readonly [lane: number, key?: string])[]
 }>
 
-/** Of a lane that has a new head: where its claim is to be found. */
-export type Fetch = (keys: readonly string[]) => Promise<ReadonlyMap<string, Claim>>
+/** Reads the new heads of lanes that a call has claimed. */
+export type Fetch = (keys: readonly string[], made: Made) => Promise<ReadonlyMap<string, Claim>>
 
 /** Changes deliveries. Those of one call of the port stay together: a chain is one commit. */
-export function commitWrite(
-  endpoints: EndpointTable,
-  member: () => number,
-  fetch: Fetch,
-): Write<readonly Change[], readonly ChangeResult[]> {
+export function commitWrite(endpoints: EndpointTable, fetch: Fetch): Write<readonly Change[], readonly ChangeResult[]> {
   return {
     name: 'commit_v1',
     fits,
-    values: (calls) => [member(), ...new Packed(calls.flat(), endpoints).values()],
-    results: async (calls, answer) => split(calls, await new Packed(calls.flat(), endpoints).results(answer, fetch)),
+    values: (calls, member) => [member, ...new Packed(calls.flat(), endpoints).values()],
+    results: async (calls, answer, made) => {
+      const packed = new Packed(calls.flat(), endpoints)
+      return split(calls, await packed.results(answer, (keys) => fetch(keys, made)))
+    },
   }
 }
 
@@ -113,7 +112,10 @@ class Packed {
     ]
   }
 
-  async results(answer: string | null, fetch: Fetch): Promise<readonly ChangeResult[]> {
+  async results(
+    answer: string | null,
+    fetch: (keys: readonly string[]) => ReturnType<Fetch>,
+  ): Promise<readonly ChangeResult[]> {
     if (answer === null) return this.#changes.map(() => applied)
     const said: Said = JSON.parse(answer)
     const results: ChangeResult[] = this.#changes.map(() => applied)

@@ -83,7 +83,6 @@ export class PostgresStore implements Store {
   readonly #upkeep: Upkeep
   readonly #append: ReturnType<typeof appendWrite>
   readonly #commit: ReturnType<typeof commitWrite>
-  readonly #renew: ReturnType<typeof renewWrite>
   #isClosed = false
 
   constructor(connections: Connections, lease: MemberLease = memberLease) {
@@ -102,11 +101,10 @@ export class PostgresStore implements Store {
     this.#longReads = new LongReads(longReads, schema, this.#endpoints)
     this.#bodies = new Bodies((eventId) => this.#reads.body(eventId))
     const parts = { on, schema, endpoints: this.#endpoints }
-    const onOutdated = (no: number) => this.#members.takeOverSoon([no])
-    this.#claims = new ClaimWork({ ...parts, bodies: this.#bodies, member, onOutdated })
-    this.#append = appendWrite(member, onOutdated)
-    this.#commit = commitWrite(this.#endpoints, member, (keys) => this.#claims.inHand(keys))
-    this.#renew = renewWrite(member)
+    const isMine = (no: number) => this.#members.isStill(no)
+    this.#claims = new ClaimWork({ ...parts, bodies: this.#bodies, member, isMine })
+    this.#append = appendWrite(isMine)
+    this.#commit = commitWrite(this.#endpoints, (keys, made) => this.#claims.inHand(keys, made))
     this.#revival = new Revival({ ...parts, commit: (changes) => this.commit(changes) })
     const call = <Item, Result>(write: Write<Item, Result>, item: Item) => this.#call(write, item)
     const streamFor = (isLaned: boolean) => this.#streamFor(isLaned, 'rest')
@@ -200,7 +198,7 @@ export class PostgresStore implements Store {
   }
 
   async renew(leases: readonly LeaseRenewal[]): Promise<void> {
-    await this.#call(this.#renew, leases)
+    await this.#call(renewWrite, leases)
   }
 
   backlog(now: number): Promise<readonly Backlog[]> {

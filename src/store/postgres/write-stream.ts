@@ -3,7 +3,7 @@ import type { Client } from 'pg'
 import { PosthornError } from '../../core/errors.ts'
 import type { StoreHealth, WrittenBatch } from '../store.ts'
 import { int4s, int8s, keys } from './arrays.ts'
-import { destroyClient, endClient, rowsOf } from './driver.ts'
+import { destroyClient, endClient, type Queryable, rowsOf } from './driver.ts'
 import {
   asFailure,
   despiteConflicts,
@@ -21,9 +21,12 @@ export type Write<Item, Result> = Readonly<{
   name: string
   /** How many of these, from the first on, go into one call; at least one. */
   fits(items: readonly Item[]): number
-  values(items: readonly Item[]): readonly unknown[]
-  results(items: readonly Item[], answer: string | null): readonly Result[] | Promise<readonly Result[]>
+  values(items: readonly Item[], member: number): readonly unknown[]
+  results(items: readonly Item[], answer: string | null, made: Made): readonly Result[] | Promise<readonly Result[]>
 }>
+
+/** How a call was made: for which member, and the connection on which the rest of its answer is read. */
+export type Made = Readonly<{ member: number; on: () => Promise<Queryable> }>
 
 export type WriteStreamParts = Readonly<{
   /** A connection of its own. */
@@ -66,6 +69,7 @@ export class WriteStream {
   #client: Client | null = null
   #state: 'connected' | 'lost' | 'down' = 'lost'
   #stream: number | null = null
+  #markedFor: number | null = null
   #seq = 0
   #queue: Waiting[] = []
   #working = false
@@ -137,6 +141,8 @@ export class WriteStream {
 
   async #work(): Promise<void> {
     while (this.#queue.length > 0) {
+      // A process that has joined again is another member. The mark of the earlier one goes with that.
+      if (this.#markedFor !== this.#parts.member()) this.#drop({ withMark: true })
       if (this.#client === null && !(await this.#reconnected())) return
       await this.#run(this.#takeBatch())
     }
@@ -164,21 +170,25 @@ export class WriteStream {
     const items = batch.map(({ item }) => item) as never[]
     try {
       const startedAt = performance.now()
-      const answer = await this.#call(first.write, items)
+      const member = this.#parts.member()
+      const answer = await this.#call(first.write, first.write.values(items, member))
       this.#parts.onBatch?.({ calls: batch.length, commitMs: performance.now() - startedAt })
       this.#trouble = null
-      await this.#answer(batch, () => first.write.results(items, answer))
+      const made = { member, on: () => this.#connected() }
+      await this.#answer(batch, () => first.write.results(items, answer, made))
     } catch (error) {
       await this.#failed(batch, error)
     }
   }
 
-  /** It was kept, and is answered so: what has to be read for the answer is read until the database gives it. */
+  /**
+   * It was kept, and is answered so: what has to be read for the answer is read until the database gives it, on the stream's
+   * own connection, because nothing else can use that up.
+   */
   async #answer(batch: readonly Waiting[], read: () => ReturnType<Write<never, unknown>['results']>): Promise<void> {
     for (;;) {
       try {
         const results = await read()
-        if (this.#state === 'down') this.#comeBack()
         batch.forEach(({ resolve }, at) => {
           resolve(results[at])
         })
@@ -188,10 +198,17 @@ export class WriteStream {
           for (const { reject } of batch) reject(asFailure(error))
           return
         }
+        this.#drop()
         this.#goDown(error)
         await pause(retryEveryMs)
       }
     }
+  }
+
+  async #connected(): Promise<Client> {
+    if (this.#client === null) await this.#connect()
+    if (this.#client === null) throw this.#refusal()
+    return this.#client
   }
 
   /** One call's defect must not cost the others of its batch: each gets a call of its own. */
@@ -214,10 +231,9 @@ export class WriteStream {
     }, retryEveryMs).unref()
   }
 
-  async #call(write: Write<never, unknown>, items: readonly never[]): Promise<string | null> {
-    const values = write.values(items)
+  async #call({ name }: Write<never, unknown>, values: readonly unknown[]): Promise<string | null> {
     try {
-      return await despiteConflicts(() => this.#once(write.name, values))
+      return await despiteConflicts(() => this.#once(name, values))
     } catch (error) {
       if (hasLostPlace(error)) this.#drop({ withMark: true })
       throw error
@@ -269,7 +285,8 @@ export class WriteStream {
   async #connect(): Promise<void> {
     await this.#withClient(async (client) => {
       if (this.#stream !== null) return
-      this.#stream = await newMark(client, this.#parts.schema, this.#parts.member())
+      this.#markedFor = this.#parts.member()
+      this.#stream = await newMark(client, this.#parts.schema, this.#markedFor)
       this.#seq = 0
     })
   }
@@ -315,11 +332,6 @@ export class WriteStream {
     this.#state = 'down'
     this.#trouble = asFailure(cause)
     this.#refuseQueue()
-  }
-
-  #comeBack(): void {
-    this.#state = this.#client === null ? 'lost' : 'connected'
-    this.#trouble = null
   }
 
   /** Whether it is connected again. If not, what waits is refused, and tries go on in the background. */

@@ -1,18 +1,28 @@
 CREATE FUNCTION store_time_v1() RETURNS bigint LANGUAGE sql VOLATILE
   AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
--- Makes a process a member.
-CREATE FUNCTION join_v1(of_id text, of_host text, of_pid int, of_version text, lease_ms int)
+-- Makes a process a member. `before`: what it was until now, and what it became by calls whose answer it has not got. Others
+-- may have taken over what those owned, but it may have claimed since: that is looked at again.
+CREATE FUNCTION join_v1(of_id text, of_host text, of_pid int, of_version text, lease_ms int, before text[])
 RETURNS TABLE (member int, now bigint) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
   at bigint := store_time_v1();
+  joined int;
+  earlier int[];
 BEGIN
   -- Those of a day ago: no write of theirs can be in doubt for so long.
   DELETE FROM marks k USING members m WHERE k.member = m.no AND m.swept AND m.lease_ends_at < at - 86400000;
   DELETE FROM members m WHERE m.swept AND m.lease_ends_at < at - 86400000;
-  RETURN QUERY INSERT INTO members (id, host, pid, version, joined_at, beat_at, beating_since, lease_ends_at)
-    VALUES (of_id, of_host, of_pid, of_version, at, at, at, at + lease_ms) RETURNING no, at;
+  INSERT INTO members (id, host, pid, version, joined_at, beat_at, beating_since, lease_ends_at)
+    VALUES (of_id, of_host, of_pid, of_version, at, at, at, at + lease_ms) RETURNING no INTO joined;
+  SELECT array_agg(m.no) INTO earlier FROM members m WHERE m.id = ANY (before);
+  IF earlier IS NOT NULL THEN
+    UPDATE members m SET fenced = true, swept = false WHERE m.no = ANY (earlier);
+    UPDATE leader l SET lease_ends_at = 0 WHERE l.member = ANY (earlier);
+    PERFORM move_links_v1(earlier, joined);
+  END IF;
+  RETURN QUERY SELECT joined, at;
 END $$;
 
 -- Renews the lease of a member and tells of the others. Its own lease must have lasted: only who has beaten for as long as
