@@ -4,6 +4,7 @@ import { birthOf, born, bornEnded } from '../../core/lifecycle.ts'
 import type { Appended, AppendedItem, Arrival, NewDelivery } from '../pipeline-store.ts'
 import { asStored, byteas, int4s, int8s, keys, texts } from './arrays.ts'
 import { attemptRecord } from './attempt-rows.ts'
+import { lanesMax } from './commit.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { fromHeaders } from './event-rows.ts'
 import { slotsOf } from './lane-slots.ts'
@@ -12,8 +13,6 @@ import type { Write } from './write-stream.ts'
 
 const eventsMax = 256
 const bytesMax = 8 * 1024 * 1024
-/** More lanes in one call would make other members wait for too many of their slots. */
-const lanesMax = 64
 
 /** What the database says of a call that did not go as it was wished for; places count from 1. */
 type Said = Readonly<{

@@ -7,8 +7,10 @@ import type { EndpointTable } from './endpoints.ts'
 import { slotsOf } from './lane-slots.ts'
 import type { Made, Write } from './write-stream.ts'
 
-const changesMax = 256
-const lanesMax = 64
+/** Each row is looked up among all of a call. */
+export const changesMax = 256
+/** More lanes in one call would make other members wait for too many of their slots. */
+export const lanesMax = 64
 
 /** What the database says of changes that did not all go the usual way; places count from 1. */
 type Said = Readonly<{
@@ -59,7 +61,7 @@ function fits(calls: readonly (readonly Change[])[]): number {
   return calls.length
 }
 
-function laneName({ endpointId, lane }: Change['to']): string {
+export function laneName({ endpointId, lane }: Change['to']): string {
   return `${endpointId} ${asStored(lane)}`
 }
 

@@ -49,6 +49,7 @@ import type {
 import { appendWrite, hasLane, plan } from './append.ts'
 import { ClaimWork, pullBackWrite, renewWrite } from './claim.ts'
 import { commitWrite } from './commit.ts'
+import { piecesOf, writePieces } from './commit-pieces.ts'
 import type { Connections } from './connections.ts'
 import { EndpointTable, putConditions } from './endpoints.ts'
 import { asFailure } from './failures.ts'
@@ -189,8 +190,10 @@ export class PostgresStore implements Store {
     if (changes.length === 0) return []
     const unknown = this.#endpoints.ensure(changes.map(({ to }) => to.endpointId))
     if (unknown !== undefined) await this.#read(() => unknown)
-    const isLaned = changes.some(({ to }) => to.lane !== null)
-    return this.#streamFor(isLaned, 'outcomes').write(this.#commit, changes)
+    return writePieces(piecesOf(changes), (piece) => {
+      const isLaned = piece.some(({ to }) => to.lane !== null)
+      return this.#streamFor(isLaned, 'outcomes').write(this.#commit, piece)
+    })
   }
 
   async ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
