@@ -111,6 +111,40 @@ describe('members', limits, () => {
     assert.equal((await claimDue(alive, endpoint)).claims.length, 2)
   })
 
+  it('one that is gone is fenced after its lease, though the clock of the server was set back since', async (t) => {
+    const scene = await PostgresScene.open(t)
+    const [silent, alive] = [await scene.store({ lease }), await scene.store({ lease })]
+    const [{ id: lost }, { id: stays }] = [await silent.join(), await alive.join()]
+    await silent.beat()
+    await alive.beat()
+    // As seen after that, what was written before lies ahead.
+    const ahead = 'lease_ends_at = lease_ends_at + 3600000'
+    await scene.query(
+      `UPDATE members SET ${ahead}, beat_at = beat_at + 3600000, beating_since = beating_since + 3600000`,
+    )
+    await scene.query(`UPDATE leader SET ${ahead}`)
+    const beat = await beatUntil(alive, (last) => !last.members.includes(lost) && last)
+    assert.equal(beat.leader, stays)
+    assert.ok((await alive.listMembers())[0]!.since > 0)
+  })
+
+  it('hear what another has taken over', async (t) => {
+    const scene = await PostgresScene.open(t)
+    const [a, b, c] = [await scene.store(), await scene.store(), await scene.store()]
+    const endpoint = await withEndpoint(a)
+    for (const store of [a, b, c]) await store.join()
+    for (const store of [b, c]) await store.beat()
+    await a.append([anArrival(endpoint, { delivery: { leaseEndsAt: rowLease } })])
+    const heard = new Promise<readonly string[]>((resolve) => {
+      c.onHint(({ endpointIds }) => {
+        if (endpointIds.length > 0) resolve(endpointIds)
+      })
+    })
+    await a.leave()
+    await b.beat()
+    assert.deepEqual(await heard, [endpoint.id])
+  })
+
   it('fences nobody before it has beaten for a lease itself', async (t) => {
     const scene = await PostgresScene.open(t)
     const [a, b] = [await scene.store({ lease }), await scene.store({ lease })]
@@ -182,7 +216,8 @@ describe('members', limits, () => {
     const head = only((await claimDue(store, endpoint, { leaseEndsAt: rowLease })).claims)
     const holder = await scene.other()
     await holder.query('BEGIN')
-    await holder.query('LOCK TABLE ended IN EXCLUSIVE MODE')
+    // It has ended the head when it comes to the next.
+    await holder.query('SELECT FROM live WHERE due_at IS NULL FOR UPDATE')
     const committing = store.commit([{ ...delivered(head), claimNext: rowLease }])
     await scene.untilBlocked(1)
     assert.equal((await store.beat()).isLost, true)

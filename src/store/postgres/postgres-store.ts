@@ -90,8 +90,10 @@ export class PostgresStore implements Store {
     const { schema, beats, claims: on, reads, longReads } = connections
     this.#connections = connections
     this.#endpoints = new EndpointTable(on, schema)
-    const onTakenOver = (endpointNos: readonly number[]) =>
+    const onTakenOver = (endpointNos: readonly number[]) => {
       this.#hear({ due: endpointNos, conditions: [], registry: false, links: false })
+      this.#hints.sayDue(endpointNos)
+    }
     this.#members = new Members({ beats, on, schema, lease, onTakenOver })
     const bus = new HintBus((texts) => this.#hints.publish(texts))
     this.bus = bus

@@ -36,13 +36,16 @@ DECLARE
   since bigint;
   leads int;
 BEGIN
-  UPDATE members m SET beat_at = greatest(m.beat_at, at), handlers = of_handlers, lease_ends_at = greatest(m.lease_ends_at, at + lease_ms),
-      beating_since = CASE WHEN m.lease_ends_at < at THEN at ELSE m.beating_since END
+  UPDATE members m SET beat_at = at, handlers = of_handlers, lease_ends_at = at + lease_ms,
+      beating_since = CASE WHEN m.lease_ends_at < at OR m.beating_since > at THEN at ELSE m.beating_since END
     WHERE m.no = of_member AND NOT m.fenced RETURNING m.beating_since INTO since;
   IF NOT FOUND THEN
     RETURN QUERY SELECT at, true, '{}'::text[], NULL::text, (SELECT v.version FROM registry_version v), '{}'::int[], '{}'::text[];
     RETURN;
   END IF;
+  -- The clock of the server was set back: who is gone has a lease no longer than it would have now.
+  UPDATE members m SET lease_ends_at = at + lease_ms WHERE m.no IN (
+    SELECT o.no FROM members o WHERE o.lease_ends_at > at + 2 * lease_ms AND NOT o.fenced ORDER BY o.no FOR NO KEY UPDATE SKIP LOCKED);
   IF at - since >= lease_ms THEN
     UPDATE members m SET fenced = true WHERE m.no IN (
       SELECT o.no FROM members o WHERE o.lease_ends_at < at AND NOT o.fenced ORDER BY o.no FOR NO KEY UPDATE SKIP LOCKED);
