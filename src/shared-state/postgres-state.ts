@@ -37,17 +37,14 @@ export class PostgresState implements SharedState {
 
   async swap(swaps: readonly Swap[]): Promise<readonly SwapAnswer[]> {
     if (swaps.length === 0) return []
-    // In this order the database locks them: two calls never wait for each other in a circle.
-    const sorted = swaps.toSorted((a, b) => (a.key < b.key ? -1 : 1))
     const [row] = await this.#call(`SELECT ${this.#schema}.swap_state_v1($1, $2, $3, $4)`, [
-      texts(sorted.map(({ key }) => key)),
-      texts(sorted.map(({ from }) => from)),
-      texts(sorted.map(({ to }) => to)),
-      int8s(sorted.map(({ ttlMs }) => Math.ceil(ttlMs))),
+      texts(swaps.map(({ key }) => key)),
+      texts(swaps.map(({ from }) => from)),
+      texts(swaps.map(({ to }) => to)),
+      int8s(swaps.map(({ ttlMs }) => Math.ceil(ttlMs))),
     ])
     const answers = row?.[0] as unknown as readonly (string | null)[]
-    const answerOf = new Map(sorted.map((swap, index) => [swap, answers[index] ?? null]))
-    return swaps.map((swap) => shownAs(answerOf.get(swap) ?? null))
+    return answers.map(shownAs)
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
+import pg from 'pg'
 import { openState } from '../../src/shared-state/open-state.ts'
 import { callMsMax } from '../../src/shared-state/shared-state.ts'
 import { sharedStateContract } from '../contracts/shared-state.ts'
@@ -39,6 +40,34 @@ describe('Postgres', { skip }, () => {
     const [pruned] = await query<{ prune_state_v1: number }>(place.url, 'SELECT prune_state_v1(100)')
     assert.equal(pruned?.prune_state_v1, 1)
     assert.deepEqual(await query(place.url, 'SELECT key FROM shared_state'), [{ key: 'new' }])
+  })
+})
+
+describe('a Postgres that others use too', { skip: noOwnPostgres() ?? false }, () => {
+  test('keeps its memory for locks, however many keys a call has', async (t) => {
+    const server = await anOwnPostgres(t)
+    const { place, open } = await openPlace(t, server.url)
+    const state = await open()
+    const swaps = Array.from({ length: 500 }, (_, at) => ({ key: `key ${at}`, from: null, to: 'x', ttlMs: 60_000 }))
+    const holder = new pg.Client({ connectionString: server.url })
+    await holder.connect()
+    await holder.query('BEGIN')
+    await holder.query(`LOCK TABLE ${place.name}.shared_state IN ACCESS EXCLUSIVE MODE`)
+    const swapping = state.swap(swaps).catch(() => null)
+    const locks = await eventually('it waits', async () => {
+      const waiting = `SELECT pid FROM pg_locks WHERE NOT granted AND locktype = 'relation'`
+      const sql = `SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND pid = (${waiting}) HAVING count(*) > 0`
+      return (await query<{ count: number }>(server.url, sql))[0]?.count ?? null
+    })
+    assert.ok(locks <= 64, `${locks} locks`)
+    await holder.query('COMMIT')
+    await holder.end()
+    await swapping
+    const all = await eventually('they are swapped', async () => {
+      const found = await state.read(swaps.map(({ key }) => key))
+      return found.every((value) => value === 'x') ? found : null
+    })
+    assert.equal(all.length, 500)
   })
 })
 

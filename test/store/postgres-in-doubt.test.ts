@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { HttpEndpoint } from '../../src/core/endpoint.ts'
 import { slotOf } from '../../src/store/postgres/lane-slots.ts'
+import { findOut, newMark } from '../../src/store/postgres/mark.ts'
 import { rowKeyOf } from '../../src/store/postgres/row-keys.ts'
 import type { Store } from '../../src/store/store.ts'
 import { claimDue, lease, only, withEndpoint } from '../contracts/store/promises.ts'
@@ -112,6 +113,26 @@ describe('a write whose answer gets lost', limits, () => {
     if (!after.kept) assert.equal((await store.append([anArrival(endpoint)])).kind, 'kept')
   })
 
+  it('resolves with the next of its lane while claims of others hold up all others', async (t) => {
+    const { scene, store, endpoint } = await scenery(t)
+    await store.append([anArrival(endpoint, inLane), anArrival(endpoint, inLane)])
+    const head = only((await claimDue(store, endpoint, { now: lease + 1, leaseEndsAt: lease * 2 })).claims)
+    const waiting = Array.from({ length: 8 }, () => anArrival(endpoint))
+    await store.append(waiting)
+    const holder = await scene.other()
+    await holder.query('BEGIN')
+    await holder.query('SELECT FROM live WHERE lane IS NULL FOR UPDATE')
+    const claims = waiting.map(({ deliveries }) =>
+      told(claimDue(store, endpoint, { from: { deliveryIds: [deliveries[0]!.id] } })),
+    )
+    await scene.untilBlocked(4)
+    const [result] = await store.commit([{ ...delivered(head), claimNext: lease * 2 }])
+    assert.ok(result?.kind === 'applied' && result.next !== null)
+    assert.equal((await store.commit([delivered(result.next)]))[0]?.kind, 'applied')
+    await holder.query('COMMIT')
+    await Promise.all(claims)
+  })
+
   it('resolves when it waited for a lock without its client, and then went through', async (t) => {
     const { scene, link, store, endpoint } = await scenery(t)
     const holder = await slotHolder(scene, endpoint)
@@ -175,6 +196,23 @@ describe('a write whose answer gets lost', limits, () => {
       assert.equal(await store.getEvent(arrival.event.id), null)
     })
   }
+
+  it('is asked for too late: the mark of what was written since stays', async (t) => {
+    const scene = await PostgresScene.open(t)
+    await scene.store()
+    const client = await scene.other()
+    const stream = await newMark(client, scene.schema, 0)
+    const at = async (seq: number) => {
+      await client.query('UPDATE marks SET seq = $2 WHERE stream = $1', [stream, seq])
+      const found = await findOut(client, scene.schema, stream, 3)
+      const [row] = await scene.query<{ seq: string }>('SELECT seq FROM marks WHERE stream = $1', [stream])
+      return [found.kind, Number(row!.seq)]
+    }
+    assert.deepEqual(await at(2), ['not_kept', 4])
+    assert.deepEqual(await at(3), ['kept', 3])
+    assert.deepEqual(await at(4), ['not_kept', 4])
+    assert.deepEqual(await at(5), ['gone', 5])
+  })
 
   it('is told as it was through many cuts under load', async (t) => {
     const { scene, link, store, endpoint } = await scenery(t)

@@ -23,6 +23,23 @@ async function beatUntil<T>(store: Store, holds: (beat: Beat) => T | false): Pro
   }
 }
 
+const aLink = {
+  ...{ relayId: 'rly_1', session: 'one', epoch: null },
+  facts: {
+    ...{ connectedAt: t0, software: 'posthorn/1.2.0', protocol: 1, routes: ['shop'] },
+    ...{ roundTripMs: null, lastAckAt: null, outstanding: 0 },
+  },
+}
+
+/** Calls until it goes through; the test's timeout is the limit. */
+async function untilKept<T>(call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const outcome = await told(call())
+    if (outcome.kept) return outcome.result
+    await pause(lease.beatEveryMs)
+  }
+}
+
 /** What a fenced member had in hand is taken over in the background. */
 function untilFree(scene: PostgresScene, count = 0): Promise<void> {
   return scene.untilRows(1, 'SELECT 1 WHERE (SELECT count(*) FROM live WHERE owner IS NOT NULL) = $1', [count])
@@ -90,7 +107,42 @@ describe('members', limits, () => {
     assert.equal((await claimDue(late, endpoint, { leaseEndsAt: rowLease })).claims.length, 1)
     assert.equal((await late.beat()).isLost, true)
     await late.join()
+    await untilFree(scene)
     assert.equal((await claimDue(alive, endpoint)).claims.length, 2)
+  })
+
+  it('one that is gone is fenced after its lease, though the clock of the server was set back since', async (t) => {
+    const scene = await PostgresScene.open(t)
+    const [silent, alive] = [await scene.store({ lease }), await scene.store({ lease })]
+    const [{ id: lost }, { id: stays }] = [await silent.join(), await alive.join()]
+    await silent.beat()
+    await alive.beat()
+    // As seen after that, what was written before lies ahead.
+    const ahead = 'lease_ends_at = lease_ends_at + 3600000'
+    await scene.query(
+      `UPDATE members SET ${ahead}, beat_at = beat_at + 3600000, beating_since = beating_since + 3600000`,
+    )
+    await scene.query(`UPDATE leader SET ${ahead}`)
+    const beat = await beatUntil(alive, (last) => !last.members.includes(lost) && last)
+    assert.equal(beat.leader, stays)
+    assert.ok((await alive.listMembers())[0]!.since > 0)
+  })
+
+  it('hear what another has taken over', async (t) => {
+    const scene = await PostgresScene.open(t)
+    const [a, b, c] = [await scene.store(), await scene.store(), await scene.store()]
+    const endpoint = await withEndpoint(a)
+    for (const store of [a, b, c]) await store.join()
+    for (const store of [b, c]) await store.beat()
+    await a.append([anArrival(endpoint, { delivery: { leaseEndsAt: rowLease } })])
+    const heard = new Promise<readonly string[]>((resolve) => {
+      c.onHint(({ endpointIds }) => {
+        if (endpointIds.length > 0) resolve(endpointIds)
+      })
+    })
+    await a.leave()
+    await b.beat()
+    assert.deepEqual(await heard, [endpoint.id])
   })
 
   it('fences nobody before it has beaten for a lease itself', async (t) => {
@@ -120,13 +172,11 @@ describe('members', limits, () => {
     await scene.untilBlocked(1)
     await scene.query('UPDATE members SET fenced = true')
     assert.equal((await store.beat()).isLost, true)
-    const joining = store.join()
-    await scene.untilBlocked(2)
+    await store.join()
     await holder.query('COMMIT')
     const appended = await appending
     assert.ok(appended.kind === 'kept')
     assert.deepEqual(appended.items[0]?.claimed, [false])
-    await joining
     await untilFree(scene)
     assert.equal((await claimDue(store, endpoint)).claims.length, 1)
   })
@@ -144,13 +194,66 @@ describe('members', limits, () => {
     await scene.untilBlocked(1)
     await scene.query('UPDATE members SET fenced = true')
     assert.equal((await store.beat()).isLost, true)
-    const joining = store.join()
+    // However long it takes to take over what it had.
+    await store.join()
     await scene.untilBlocked(2)
     await holder.query('COMMIT')
     assert.deepEqual((await claiming).claims, [])
-    await joining
     await untilFree(scene)
     assert.equal((await claimDue(store, endpoint)).claims.length, 1)
+  })
+
+  it('who joins again before a commit is answered is not given the next of its lane', async (t) => {
+    const scene = await PostgresScene.open(t)
+    const store = await scene.store()
+    const endpoint = await withEndpoint(store)
+    await store.join()
+    // Others have taken over what it had, and it does not know.
+    await scene.query('UPDATE members SET fenced = true, swept = true')
+    const inLane = { delivery: { lane: 'key:a' } }
+    const [first, second] = [anArrival(endpoint, inLane), anArrival(endpoint, inLane)]
+    await store.append([first, second])
+    const head = only((await claimDue(store, endpoint, { leaseEndsAt: rowLease })).claims)
+    const holder = await scene.other()
+    await holder.query('BEGIN')
+    // It has ended the head when it comes to the next.
+    await holder.query('SELECT FROM live WHERE due_at IS NULL FOR UPDATE')
+    const committing = store.commit([{ ...delivered(head), claimNext: rowLease }])
+    await scene.untilBlocked(1)
+    assert.equal((await store.beat()).isLost, true)
+    await store.join()
+    await holder.query('COMMIT')
+    assert.deepEqual(await committing, [{ kind: 'applied', next: null, released: true }])
+    await untilFree(scene)
+    assert.equal(only((await claimDue(store, endpoint)).claims).delivery.id, second.deliveries[0]!.id)
+  })
+
+  it('whose joining again breaks off is still the one that was lost, and the next try leaves no other', async (t) => {
+    const scene = await PostgresScene.open(t)
+    const link = await scene.link()
+    const store = await scene.store({ link })
+    const { id: lost } = await store.join()
+    await store.putLinks([aLink])
+    await scene.query('UPDATE members SET fenced = true')
+    assert.equal((await store.beat()).isLost, true)
+    link.shape({ dark: ['down'] })
+    const joining = told(store.join())
+    await scene.untilRows(2, 'SELECT 1 FROM members')
+    link.cut('rst')
+    link.shape({ dark: [] })
+    assert.deepEqual(await joining, { kept: false, code: 'store_unavailable' })
+    const endpoint = await untilKept(() => withEndpoint(store))
+    assert.equal((await untilKept(() => store.beat())).isLost, true)
+    const { id } = await store.join()
+    assert.notEqual(id, lost)
+    const { isLost, members, leader } = await store.beat()
+    assert.deepEqual({ isLost, members, leader }, { isLost: false, members: [id], leader: id })
+    const [hub] = await store.listLinks()
+    assert.equal(hub?.member, id)
+    // What it writes is that member's too.
+    await store.append([anArrival(endpoint)])
+    const strange = 'SELECT 1 FROM marks k JOIN members m ON m.no = k.member WHERE NOT m.fenced AND k.seq > 0'
+    assert.equal((await scene.query(strange)).length, 1)
   })
 
   it('one finds what a claim has taken whose answer got lost, and nothing of the others', async (t) => {

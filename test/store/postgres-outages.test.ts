@@ -56,6 +56,13 @@ describe('a link on which packets vanish', { skip: noPostgres() ?? false, timeou
     assert.equal((await claimDue(store, endpoint)).claims.length, 1)
   })
 
+  it('ends the connection on which others are heard, though nothing is said there', async (t) => {
+    const { link } = await silent(t)
+    const before = link.accepted()
+    link.shape({ dark: ['up', 'down'] })
+    await link.until(() => link.accepted() > before)
+  })
+
   it('keeps nobody from closing', async (t) => {
     const { link, store, endpoint } = await silent(t)
     await Promise.all([store.append([anArrival(endpoint)]), store.stats(), store.backlog(t0)])

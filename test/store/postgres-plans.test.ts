@@ -30,7 +30,8 @@ class Warmed {
     const endpoints = new EndpointTable(writer.client, scene.schema)
     await endpoints.reload()
     const bodies = new Bodies(async () => null)
-    const parts = { on: writer.client, schema: scene.schema, endpoints, bodies, floors, member: () => 0 }
+    const membership = { member: () => 0, isMine: () => true }
+    const parts = { on: writer.client, schema: scene.schema, endpoints, bodies, floors, ...membership }
     return new Warmed(writer, new ClaimWork(parts), floors)
   }
 

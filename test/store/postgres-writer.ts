@@ -41,26 +41,23 @@ export class Writer {
 
   append(arrivals: readonly Arrival[]) {
     return this.write(
-      appendWrite(() => 0),
+      appendWrite(() => true),
       plan(arrivals, this.#endpoints),
     )
   }
 
   commit(changes: readonly Change[]): Promise<readonly ChangeResult[]> {
     return this.write(
-      commitWrite(
-        this.#endpoints,
-        () => 0,
-        async () => new Map(),
-      ),
+      commitWrite(this.#endpoints, async () => new Map()),
       changes,
     )
   }
 
   async write<Item, Result>({ name, values, results }: Write<Item, Result>, item: Item): Promise<Result> {
-    const given = [this.#stream, ++this.#seq, ...values([item])]
+    const given = [this.#stream, ++this.#seq, ...values([item], 0)]
+    const made = { member: 0, on: async () => this.client }
     const places = given.map((_value, at) => `$${at + 1}`).join(', ')
     const rows = await rowsOf(this.client, `SELECT ${this.#schema}.${name}(${places})`, given)
-    return (await results([item], (rows[0]?.[0] ?? null) as string | null))[0]!
+    return (await results([item], (rows[0]?.[0] ?? null) as string | null, made))[0]!
   }
 }

@@ -1,8 +1,9 @@
 import { type Failed, newborn } from '../../core/delivery.ts'
 import { birthOf, born, bornEnded } from '../../core/lifecycle.ts'
 import type { Appended, AppendedItem, Arrival, NewDelivery } from '../pipeline-store.ts'
-import { byteas, int4s, int8s, keys, texts, withoutNul } from './arrays.ts'
+import { asStored, byteas, int4s, int8s, keys, texts } from './arrays.ts'
 import { attemptRecord } from './attempt-rows.ts'
+import { lanesMax } from './commit.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { fromHeaders } from './event-rows.ts'
 import { slotsOf } from './lane-slots.ts'
@@ -11,8 +12,6 @@ import type { Write } from './write-stream.ts'
 
 const eventsMax = 256
 const bytesMax = 8 * 1024 * 1024
-/** More lanes in one call would make other members wait for too many of their slots. */
-const lanesMax = 64
 
 /** What the database says of a call that did not go as it was wished for; places count from 1. */
 type Said = Readonly<{
@@ -46,26 +45,16 @@ export function hasLane(planned: Planned): boolean {
 
 /**
  * Keeps events and deliveries. One call of the port stays whole: in a batch each has its own conflicts. What was born
- * claimed for a member that this process is no longer is others' by now: `onOutdated` is called, and nothing is claimed.
+ * claimed for a member that this process is no longer is others' by now, and nothing is claimed.
  */
-export function appendWrite(
-  member: () => number,
-  onOutdated: (member: number) => void = () => {},
-): Write<Planned, Appended> {
-  const claimedFor = new WeakMap<readonly Planned[], number>()
+export function appendWrite(isMine: (member: number) => boolean): Write<Planned, Appended> {
   return {
     name: 'append_v1',
     fits,
-    values: (calls) => {
-      claimedFor.set(calls, member())
-      return [member(), ...valuesOf(calls)]
-    },
-    results: (calls, answer) => {
+    values: (calls, member) => [member, ...valuesOf(calls)],
+    results: (calls, answer, { member }) => {
       const results = resultsOf(calls, answer)
-      const then = claimedFor.get(calls)
-      if (then === undefined || then === member()) return results
-      onOutdated(then)
-      return results.map(unclaimed)
+      return isMine(member) ? results : results.map(unclaimed)
     },
   }
 }
@@ -178,8 +167,8 @@ function goneRecord(
     tries_in_budget: failed.triesInBudget,
     status: failed.status,
     reason: failed.reason,
-    lane: failed.lane,
-    last_error: withoutNul(failed.lastError),
+    lane: asStored(failed.lane),
+    last_error: asStored(failed.lastError),
     attempt: delivery.ended === undefined ? null : attemptRecord(failed.id, delivery.ended.attempt),
   }
 }

@@ -41,9 +41,9 @@ export function int8s(values: readonly (number | null)[]): Buffer {
   return buffer.subarray(0, at)
 }
 
-/** Postgres has no text with a NUL character: another one stands for it. */
+/** Each as `asStored` makes it; half a character is replaced when it is written. */
 export function texts(given: readonly (string | null)[]): Buffer {
-  const values = given.some((value) => value?.includes(nul)) ? given.map(withoutNul) : given
+  const values = given.some((value) => value?.includes(nul)) ? given.map(asStored) : given
   let bytes = 0
   let hasNulls = false
   for (const value of values) {
@@ -95,8 +95,10 @@ export function keys(prefix: IdPrefix, ids: readonly string[]): Buffer {
 const nul = '\u0000'
 const replacement = '\ufffd'
 
-export function withoutNul<T extends string | null>(text: T): T {
-  return (text?.includes(nul) ? text.replaceAll(nul, replacement) : text) as T
+/** A text as Postgres gives it back: it has none with a NUL character or with half a character. */
+export function asStored<T extends string | null>(text: T): T {
+  if (text === null) return text
+  return (text.includes(nul) ? text.replaceAll(nul, replacement) : text).toWellFormed() as T
 }
 
 function begin(oid: number, length: number, bytes: number, hasNulls: boolean): Buffer {

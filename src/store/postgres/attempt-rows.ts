@@ -1,6 +1,6 @@
 import type { Attempt } from '../../core/attempt.ts'
 import type { OutcomeKind } from '../../core/outcome.ts'
-import { int4s, int8s, keys, texts, withoutNul } from './arrays.ts'
+import { asStored, int4s, int8s, keys, texts } from './arrays.ts'
 import type { Row } from './driver.ts'
 import { toHeaders } from './event-rows.ts'
 import { rowKeyOf } from './row-keys.ts'
@@ -61,11 +61,11 @@ export function attemptRecord(deliveryId: string, attempt: Attempt): object {
     took_ms: attempt.tookMs,
     status_code: attempt.statusCode,
     outcome: attempt.outcome,
-    error: withoutNul(attempt.error),
-    response_headers: responseHeaders === null ? null : withoutNul(JSON.stringify(responseHeaders)),
-    response_body: withoutNul(attempt.responseBody),
-    stack: withoutNul(attempt.stack),
-    error_class: withoutNul(attempt.errorClass),
-    dependency: withoutNul(attempt.dependency),
+    error: asStored(attempt.error),
+    response_headers: responseHeaders === null ? null : asStored(JSON.stringify(responseHeaders)),
+    response_body: asStored(attempt.responseBody),
+    stack: asStored(attempt.stack),
+    error_class: asStored(attempt.errorClass),
+    dependency: asStored(attempt.dependency),
   }
 }

@@ -16,7 +16,7 @@ import { type Queryable, type Row, rowsOf } from './driver.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { toLightEvent } from './event-rows.ts'
 import { despiteConflicts } from './failures.ts'
-import type { Write } from './write-stream.ts'
+import type { Made, Write } from './write-stream.ts'
 
 /** Before a claim: what was too large, when the next is due, where the next claim may begin, and the order of the claims. */
 const answerCells = 5
@@ -27,8 +27,8 @@ export type ClaimWorkParts = Readonly<{
   endpoints: EndpointTable
   bodies: Bodies
   member: () => number
-  /** Called with a member that this process is no longer, and for which it has claimed something. */
-  onOutdated?: (member: number) => void
+  /** Whether what was claimed for this member is this process's own. */
+  isMine: (member: number) => boolean
   floors?: ClaimFloors
 }>
 
@@ -48,7 +48,7 @@ export class ClaimWork {
   }
 
   async run({ from, now, leaseEndsAt, limit, bytesMax, aloneFrom = null }: ClaimRequest): Promise<ClaimAnswer> {
-    const { on, schema, endpoints, bodies, member, onOutdated } = this.#parts
+    const { on, schema, endpoints, bodies, member, isMine } = this.#parts
     const isNamed = 'deliveryIds' in from
     if (!isNamed) await endpoints.ensure([from.endpointId])
     const sql = `SELECT * FROM ${schema}.claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
@@ -76,21 +76,18 @@ export class ClaimWork {
     }
     const inTheirOrder = inOrder(rows, last[answerCells - 1] as readonly string[])
     const claims = await bodies.fill(await this.#toClaims(inTheirOrder, answerCells))
-    // Others take it over: it is theirs.
-    if (claimedFor !== member()) {
-      onOutdated?.(claimedFor)
-      return { claims: [], tooLarge: null, nextDueAt: now }
-    }
+    if (!isMine(claimedFor)) return { claims: [], tooLarge: null, nextDueAt: now }
     return { claims, tooLarge: tooLarge ?? null, nextDueAt: nextDueAt ?? null }
   }
 
-  /** What this member was given by a commit, by its key. */
-  async inHand(rowKeys: readonly string[]): Promise<ReadonlyMap<string, Claim>> {
+  /** What the member was given by a commit, by its key; nothing if this process is another member by now. */
+  async inHand(rowKeys: readonly string[], { member, on }: Made): Promise<ReadonlyMap<string, Claim>> {
     if (rowKeys.length === 0) return new Map()
-    const { on, schema, bodies, member } = this.#parts
+    const { schema, bodies, isMine } = this.#parts
     const sql = `SELECT * FROM ${schema}.in_hand_v1($1, $2::uuid[], $3)`
-    const rows = await rowsOf(on, sql, [member(), `{${rowKeys.join(',')}}`, largeBytesMin])
+    const rows = await rowsOf(await on(), sql, [member, `{${rowKeys.join(',')}}`, largeBytesMin])
     const claims = await bodies.fill(await this.#toClaims(rows, 0))
+    if (!isMine(member)) return new Map()
     return new Map(rows.map(([key], at) => [key as string, claims[at] as Claim]))
   }
 
@@ -127,21 +124,19 @@ function inOrder(rows: readonly Row[], keysInOrder: readonly string[]): readonly
   return keysInOrder.map((key) => rowOf.get(key)).filter((row) => row !== undefined)
 }
 
-export function renewWrite(member: () => number): Write<readonly LeaseRenewal[], null> {
-  return {
-    name: 'renew_v1',
-    fits: () => 1,
-    values: ([leases = []]) => [
-      member(),
-      keys(
-        'dlv',
-        leases.map(({ deliveryId }) => deliveryId),
-      ),
-      int4s(leases.map(({ version }) => version)),
-      int8s(leases.map(({ leaseEndsAt }) => leaseEndsAt)),
-    ],
-    results: () => [null],
-  }
+export const renewWrite: Write<readonly LeaseRenewal[], null> = {
+  name: 'renew_v1',
+  fits: () => 1,
+  values: ([leases = []], member) => [
+    member,
+    keys(
+      'dlv',
+      leases.map(({ deliveryId }) => deliveryId),
+    ),
+    int4s(leases.map(({ version }) => version)),
+    int8s(leases.map(({ leaseEndsAt }) => leaseEndsAt)),
+  ],
+  results: () => [null],
 }
 
 /** Hardly any has something to pull back: then this is a few milliseconds. */

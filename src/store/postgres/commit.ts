@@ -1,14 +1,16 @@
 import { isSettled } from '../../core/delivery.ts'
 import { keepsInterruptions } from '../../core/lifecycle.ts'
 import { type Change, type ChangeResult, type Claim, largeBytesMin } from '../pipeline-store.ts'
-import { int4s, int8s, keys, texts } from './arrays.ts'
+import { asStored, int4s, int8s, keys, texts } from './arrays.ts'
 import { attemptValues, type Logged } from './attempt-rows.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { slotsOf } from './lane-slots.ts'
-import type { Write } from './write-stream.ts'
+import type { Made, Write } from './write-stream.ts'
 
-const changesMax = 256
-const lanesMax = 64
+/** Each row is looked up among all of a call. */
+export const changesMax = 256
+/** More lanes in one call would make other members wait for too many of their slots. */
+export const lanesMax = 64
 
 /** What the database says of changes that did not all go the usual way; places count from 1. */
 type Said = Readonly<{
@@ -17,20 +19,19 @@ type Said = Readonly<{
   up?: readonly (readonly [lane: number, key?: string])[]
 }>
 
-/** Of a lane that has a new head: where its claim is to be found. */
-export type Fetch = (keys: readonly string[]) => Promise<ReadonlyMap<string, Claim>>
+/** Reads the new heads of lanes that a call has claimed. */
+export type Fetch = (keys: readonly string[], made: Made) => Promise<ReadonlyMap<string, Claim>>
 
 /** Changes deliveries. Those of one call of the port stay together: a chain is one commit. */
-export function commitWrite(
-  endpoints: EndpointTable,
-  member: () => number,
-  fetch: Fetch,
-): Write<readonly Change[], readonly ChangeResult[]> {
+export function commitWrite(endpoints: EndpointTable, fetch: Fetch): Write<readonly Change[], readonly ChangeResult[]> {
   return {
     name: 'commit_v1',
     fits,
-    values: (calls) => [member(), ...new Packed(calls.flat(), endpoints).values()],
-    results: async (calls, answer) => split(calls, await new Packed(calls.flat(), endpoints).results(answer, fetch)),
+    values: (calls, member) => [member, ...new Packed(calls.flat(), endpoints).values()],
+    results: async (calls, answer, made) => {
+      const packed = new Packed(calls.flat(), endpoints)
+      return split(calls, await packed.results(answer, (keys) => fetch(keys, made)))
+    },
   }
 }
 
@@ -60,8 +61,8 @@ function fits(calls: readonly (readonly Change[])[]): number {
   return calls.length
 }
 
-function laneName({ endpointId, lane }: Change['to']): string {
-  return `${endpointId} ${lane}`
+export function laneName({ endpointId, lane }: Change['to']): string {
+  return `${endpointId} ${asStored(lane)}`
 }
 
 type Lane = { readonly endpoint: number; readonly lane: string; claimNext: number | null; dueAt: number }
@@ -113,7 +114,10 @@ class Packed {
     ]
   }
 
-  async results(answer: string | null, fetch: Fetch): Promise<readonly ChangeResult[]> {
+  async results(
+    answer: string | null,
+    fetch: (keys: readonly string[]) => ReturnType<Fetch>,
+  ): Promise<readonly ChangeResult[]> {
     if (answer === null) return this.#changes.map(() => applied)
     const said: Said = JSON.parse(answer)
     const results: ChangeResult[] = this.#changes.map(() => applied)
@@ -142,7 +146,7 @@ class Packed {
 
   /** The lane's place. Of a chain the last link says whether the next is wanted, else whoever of its changes wants it. */
   #laneAt({ to, claimNext, follows = false }: Change, endpoint: number): number {
-    const name = `${endpoint} ${to.lane}`
+    const name = laneName(to)
     const known = this.#lanes.get(name)
     const dueAt = endOf(to) ?? 0
     if (known === undefined) {

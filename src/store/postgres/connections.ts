@@ -1,7 +1,7 @@
 import type { Client, Pool } from 'pg'
 import type { SecretBox } from '../secret-box.ts'
 import type { StoreHealth, WrittenBatch } from '../store.ts'
-import { type ConnectionSettings, endPool, openClient, openPool } from './driver.ts'
+import { type ConnectionSettings, endPool, openPool, openPrimary } from './driver.ts'
 import { Hints, type HintsParts } from './hints.ts'
 import { WriteStream } from './write-stream.ts'
 
@@ -68,7 +68,7 @@ export class Connections {
     this.claims = pools.claims
     this.reads = pools.reads
     this.longReads = pools.longReads
-    this.#connect = () => openClient(settings)
+    this.#connect = () => openPrimary(settings)
     const stream = () => new WriteStream({ connect: this.#connect, schema, member: () => this.#member(), onBatch })
     this.streams = { lanes: stream(), arrivals: stream(), outcomes: stream(), rest: stream() }
   }

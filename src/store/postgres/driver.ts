@@ -1,4 +1,4 @@
-import type { Client, Pool, PoolClient, QueryConfig } from 'pg'
+import type { Client, Pool, PoolClient, PoolConfig, QueryConfig } from 'pg'
 import { PosthornError } from '../../core/errors.ts'
 
 /** A value as the driver gives it: whole numbers of eight bytes are numbers here. */
@@ -51,6 +51,31 @@ export async function openClient(settings: ConnectionSettings): Promise<Client> 
   return client
 }
 
+/**
+ * For what works on the primary only. During a failover an address may lead to a server that is a replica: it answers, but
+ * keeps nothing, and what it knows may be old.
+ */
+export async function openPrimary(settings: ConnectionSettings): Promise<Client> {
+  const client = await openClient(settings)
+  try {
+    await refuseReplica(client)
+    return client
+  } catch (error) {
+    destroyClient(client)
+    throw error
+  }
+}
+
+async function refuseReplica(on: Queryable): Promise<void> {
+  const [row] = await rowsOf(on, 'SELECT pg_is_in_recovery()', [])
+  if (row?.[0] === true) throw isReplica()
+}
+
+export function isReplica(): PosthornError {
+  const message = 'The database is a read-only replica; name the primary in POSTHORN_DATABASE_URL.'
+  return new PosthornError('store_read_only', message)
+}
+
 /** At once: the other side may never answer again. */
 export function destroyClient(client: Client): void {
   client.end().catch(() => {})
@@ -63,9 +88,11 @@ export async function endClient(client: Client): Promise<void> {
   clearTimeout(lastResort)
 }
 
+/** Connections to the primary. */
 export async function openPool(settings: ConnectionSettings, max: number): Promise<Pool> {
   const driver = await loadDriver()
-  const pool = new driver.Pool({ ...optionsOf(settings), max, idleTimeoutMillis: 30_000 })
+  const verify: PoolConfig['verify'] = (client, done) => refuseReplica(client).then(() => done(), done)
+  const pool = new driver.Pool({ ...optionsOf(settings), max, idleTimeoutMillis: 30_000, verify })
   pool.on('error', () => {})
   const clients = new Set<PoolClient>()
   pool.on('connect', (client) => clients.add(client))

@@ -51,6 +51,11 @@ export async function despiteConflicts<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
+/** As a replica is, for as long as it is one. */
+export function isReadOnly(error: unknown): boolean {
+  return (error as Details).code === '25006'
+}
+
 export function hasLostPlace(error: unknown): boolean {
   return (error as Details).code === 'PH001'
 }

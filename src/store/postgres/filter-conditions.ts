@@ -1,7 +1,7 @@
 import type { DeliveryFilter } from '../../core/delivery.ts'
 import { isOwnType } from '../../core/routing.ts'
 import type { EventQuery } from '../record-store.ts'
-import { int4s, keys, withoutNul } from './arrays.ts'
+import { asStored, int4s, keys } from './arrays.ts'
 import { rowKeyOf } from './row-keys.ts'
 
 /** Each `?` stands for the next value. */
@@ -31,7 +31,7 @@ export function checksOf(filter: DeliveryFilter, schema: string): readonly Condi
   if (eventId !== undefined) conditions.push(eventCondition(eventId))
   if (from !== undefined) conditions.push(['d.received_at >= ?', from])
   if (to !== undefined) conditions.push(['d.received_at < ?', to])
-  if (error !== undefined) conditions.push(['strpos(lower(d.last_error), lower(?)) > 0', withoutNul(error)])
+  if (error !== undefined) conditions.push(['strpos(lower(d.last_error), lower(?)) > 0', asStored(error)])
   if (statusClasses !== undefined) {
     const last = 'a.delivery = d.id AND a.number = d.attempts'
     conditions.push([
@@ -48,16 +48,16 @@ export function eventConditions({
   key,
 }: Pick<EventQuery, 'tenant' | 'type' | 'key'>): readonly Condition[] {
   const conditions: Condition[] = []
-  if (tenant !== undefined) conditions.push(['e.tenant = ?', withoutNul(tenant)])
-  if (key !== undefined) conditions.push(['e.key = ?', withoutNul(key)])
+  if (tenant !== undefined) conditions.push(['e.tenant = ?', asStored(tenant)])
+  if (key !== undefined) conditions.push(['e.key = ?', asStored(key)])
   if (type !== undefined) conditions.push(typeCondition(type))
   return conditions
 }
 
 /** The types that typeMatcher (core/routing) wants for this pattern. */
 export function typeCondition(pattern: string): Condition {
-  const parts = withoutNul(pattern).split('.')
-  if (!parts.includes('*')) return ['e.type = ?', withoutNul(pattern)]
+  const parts = asStored(pattern).split('.')
+  if (!parts.includes('*')) return ['e.type = ?', asStored(pattern)]
   const expression = parts.map((part, at) => {
     if (part !== '*') return part.replace(/\W/g, '\\$&')
     return at === parts.length - 1 ? '.+' : '[^.]+'

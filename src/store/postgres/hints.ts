@@ -23,6 +23,7 @@ export type HintsParts = Readonly<{
 
 const gatheredMs = 10
 const reconnectEveryMs = 2_000
+const lookEveryMs = 5_000
 /** A payload has at most 8,000 bytes. */
 const endpointsMax = 300
 /** A text of the bus begins so; a hint is JSON. */
@@ -48,6 +49,8 @@ export class Hints {
   #saying: NodeJS.Timeout | null = null
   #lastTurn: Promise<unknown> = Promise.resolve()
   #reconnecting: NodeJS.Timeout | null = null
+  #looking: NodeJS.Timeout | null = null
+  #isLooking = false
   #isClosed = false
   /** Nobody listens while there is only one. */
   isAlone = true
@@ -59,6 +62,11 @@ export class Hints {
 
   /** Without a connection there are no hints, and nothing else is missing. */
   async open(): Promise<void> {
+    this.#looking = setInterval(() => void this.#look(), lookEveryMs).unref()
+    await this.#connect()
+  }
+
+  async #connect(): Promise<void> {
     let client: Client | null = null
     try {
       client = await this.#parts.connect()
@@ -117,6 +125,7 @@ export class Hints {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    if (this.#looking !== null) clearInterval(this.#looking)
     if (this.#saying !== null) clearTimeout(this.#saying)
     if (this.#reconnecting !== null) clearTimeout(this.#reconnecting)
     const client = this.#client
@@ -145,6 +154,14 @@ export class Hints {
     const turn = this.#lastTurn.then(() => this.#send(payloads))
     this.#lastTurn = turn
     return turn
+  }
+
+  /** One that only listens would not notice that its connection is dead. */
+  async #look(): Promise<void> {
+    if (this.#isLooking) return
+    this.#isLooking = true
+    await this.#notify([])
+    this.#isLooking = false
   }
 
   /** A connection on which it fails is replaced. */
@@ -185,7 +202,7 @@ export class Hints {
     if (this.#isClosed || this.#reconnecting !== null) return
     this.#reconnecting = setTimeout(() => {
       this.#reconnecting = null
-      void this.open()
+      void this.#connect()
     }, reconnectEveryMs).unref()
   }
 }

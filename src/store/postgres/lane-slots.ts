@@ -1,10 +1,12 @@
+import { asStored } from './arrays.ts'
+
 /** As many as there are rows in lane_slots. */
 const slots = 65_536
 
-/** The slot whose lock guards a lane: the same in every process. */
+/** The slot whose lock guards a lane: the same in every process, whether the lane was sent or read back. */
 export function slotOf(endpointNo: number, lane: string): number {
   let hash = 0x811c9dc5
-  const text = `${endpointNo} ${lane}`
+  const text = `${endpointNo} ${asStored(lane)}`
   for (let at = 0; at < text.length; at++) {
     hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
   }

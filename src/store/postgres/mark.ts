@@ -15,13 +15,14 @@ export async function newMark(client: Client, schema: string, member: number): P
 
 /**
  * Finds out what became of the call with this number, whose answer got lost. It waits for the call if that still runs, and
- * keeps it from running later. Its own answer may get lost too: asked again, it says the same.
+ * keeps it from running later. Its own answer may get lost too: asked again, it says the same. If it is that late that the
+ * stream has gone on, it leaves the mark alone.
  */
 export async function findOut(client: Client, schema: string, stream: number, seq: number): Promise<Found> {
   const rows = await rowsOf(
     client,
-    `UPDATE ${schema}.marks SET seq = CASE WHEN seq = $2 THEN seq ELSE $2::bigint + 1 END WHERE stream = $1
-     RETURNING seq, answer`,
+    `UPDATE ${schema}.marks SET seq = CASE WHEN seq = $2 THEN seq ELSE $2::bigint + 1 END
+     WHERE stream = $1 AND seq <= $2::bigint + 1 RETURNING seq, answer`,
     [stream, seq],
   )
   const [row] = rows

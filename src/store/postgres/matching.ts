@@ -1,7 +1,7 @@
 import { type DeliveryFilter, type DeliveryStatus, deadStatuses, settledStatuses } from '../../core/delivery.ts'
 import { numberAfter } from '../../core/id.ts'
 import type { EventQuery } from '../record-store.ts'
-import { texts, withoutNul } from './arrays.ts'
+import { asStored, texts } from './arrays.ts'
 import { type Queryable, rowsOf } from './driver.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { type Condition, checksOf, eventCondition, eventConditions, Given, idsCondition } from './filter-conditions.ts'
@@ -71,7 +71,7 @@ export function matchingEvents(filter: EventFilter): Matching {
   const { key, from, to, ...rest } = filter
   const lead: Condition[] = []
   const check = [...eventConditions(rest)]
-  if (key !== undefined) lead.push(['e.key = ?', withoutNul(key)])
+  if (key !== undefined) lead.push(['e.key = ?', asStored(key)])
   if (from !== undefined) lead.push(['e.id > ?::uuid', keyBefore(from)])
   if (from !== undefined) check.push(['e.received_at >= ?', from])
   if (to !== undefined) check.push(['e.received_at < ?', to])
@@ -152,7 +152,7 @@ async function narrowed(
   if (key !== undefined && (await isRare(key, parts))) {
     const { key: _, ...rest } = filter
     const events = `ARRAY(SELECT e.id FROM ${parts.schema}.events e WHERE e.key = ?)`
-    return { lead: [[`d.event_id = ANY (${events})`, withoutNul(key)]], rest }
+    return { lead: [[`d.event_id = ANY (${events})`, asStored(key)]], rest }
   }
   return { lead: [], rest: filter }
 }
@@ -163,13 +163,13 @@ async function endpointNoOf(id: string, { endpoints }: ReadParts): Promise<numbe
 }
 
 async function replayNoOf(id: string, { on, schema }: ReadParts): Promise<number | null> {
-  const [row] = await rowsOf(on, `SELECT no FROM ${schema}.replays WHERE id = $1`, [withoutNul(id)])
+  const [row] = await rowsOf(on, `SELECT no FROM ${schema}.replays WHERE id = $1`, [asStored(id)])
   return (row?.[0] ?? null) as number | null
 }
 
 async function isRare(key: string, { on, schema }: ReadParts): Promise<boolean> {
   const sql = `SELECT count(*) FROM (SELECT 1 FROM ${schema}.events WHERE key = $1 ORDER BY id LIMIT $2) k`
-  const [row] = await rowsOf(on, sql, [withoutNul(key), eventsOfKeyMax + 1])
+  const [row] = await rowsOf(on, sql, [asStored(key), eventsOfKeyMax + 1])
   return ((row?.[0] ?? 0) as number) <= eventsOfKeyMax
 }
 

@@ -22,7 +22,8 @@ export type MembersParts = Readonly<{
 export class Members {
   readonly #parts: MembersParts
   #no = 0
-  #id = ''
+  /** The id that it has, and those that it may have got since: their answers got lost. */
+  #ids: string[] = []
   /** The membership made at open, until somebody asks to join. */
   #fresh: Joined | null = null
   /** Fenced members whose work is to be taken over. */
@@ -43,19 +44,14 @@ export class Members {
     await this.#sweep()
   }
 
+  /** All of it or nothing: as long as this fails, the process is the member that it was, and a beat says that it is lost. */
   async join(): Promise<Joined> {
     const fresh = this.#fresh
     this.#fresh = null
     if (fresh !== null) return fresh
     const before = this.#no
     const joined = await this.#enter()
-    const { on, schema } = this.#parts
-    await rowsOf(on, `UPDATE ${schema}.marks SET member = $1 WHERE member = $2`, [this.#no, before])
-    await rowsOf(on, `SELECT ${schema}.leave_v1($1)`, [before])
-    await rowsOf(on, `SELECT ${schema}.move_links_v1($1, $2)`, [before, this.#no])
-    // Others may have swept it, and it may have claimed since.
-    await this.#takeOver([before])
-    await this.#sweep()
+    this.takeOverSoon([before])
     return joined
   }
 
@@ -78,7 +74,7 @@ export class Members {
         readonly string[] | null,
         number,
       ]
-    if (owing !== null && owing.length > 0) this.takeOverSoon(owing)
+    this.takeOverSoon(owing ?? [])
     return {
       now,
       members: members ?? [],
@@ -119,12 +115,20 @@ export class Members {
   async #enter(): Promise<Joined> {
     const { beats, schema, lease } = this.#parts
     const id = `mbr_${randomBytes(10).toString('hex')}`
-    const values = [id, hostname(), process.pid, posthornVersion, lease.leaseMs]
-    const [row] = await rowsOf(beats, `SELECT * FROM ${schema}.join_v1($1, $2, $3, $4, $5)`, values)
+    const values = [id, hostname(), process.pid, posthornVersion, lease.leaseMs, texts(this.#ids)]
+    this.#ids.push(id)
+    const [row] = await rowsOf(beats, `SELECT * FROM ${schema}.join_v1($1, $2, $3, $4, $5, $6)`, values)
     const [no, now] = row as unknown as [number, number]
     this.#no = no
-    this.#id = id
-    return { id: this.#id, now, lease }
+    this.#ids = [id]
+    return { id, now, lease }
+  }
+
+  /** Whether this process is that member. If it is not, what was claimed for that one since goes to others. */
+  isStill(no: number): boolean {
+    if (no === this.#no) return true
+    this.takeOverSoon([no])
+    return false
   }
 
   async #sweep(): Promise<void> {
@@ -133,13 +137,13 @@ export class Members {
     if (rows.length > 0) await this.#takeOver(rows.map(([no]) => no as number))
   }
 
-  /** Of fenced members. Whatever comes of it, nobody waits for it: what is left is taken over after a later beat. */
+  /** Of fenced members. Nobody waits for it: what is left is taken over after a later beat. */
   takeOverSoon(members: readonly number[]): void {
     for (const no of members) this.#owing.add(no)
-    if (this.#isTakingOver) return
+    if (this.#isTakingOver || this.#owing.size === 0) return
     this.#isTakingOver = true
     this.#takeOverAll()
-      .catch(() => this.#owing.clear())
+      .catch(() => {})
       .finally(() => {
         this.#isTakingOver = false
       })
@@ -149,7 +153,10 @@ export class Members {
     while (this.#owing.size > 0) {
       const members = [...this.#owing]
       this.#owing.clear()
-      await this.#takeOver(members)
+      await this.#takeOver(members).catch((error) => {
+        for (const no of members) this.#owing.add(no)
+        throw error
+      })
     }
   }
 

@@ -6,7 +6,6 @@ import type { Event } from '../../core/event.ts'
 import type { RegistryItems, RegistryKind } from '../../core/registry.ts'
 import type { Replay, ReplayStatus } from '../../core/replay.ts'
 import type { Selection } from '../../core/selection.ts'
-import type { Bus } from '../../shared-state/bus.ts'
 import { Bodies } from '../bodies.ts'
 import {
   type Beat,
@@ -51,6 +50,7 @@ import type {
 import { appendWrite, hasLane, plan } from './append.ts'
 import { ClaimWork, pullBackWrite, renewWrite } from './claim.ts'
 import { commitWrite } from './commit.ts'
+import { piecesOf, writePieces } from './commit-pieces.ts'
 import type { Connections } from './connections.ts'
 import { EndpointTable, putConditions } from './endpoints.ts'
 import { asFailure } from './failures.ts'
@@ -68,7 +68,7 @@ import type { Write, WriteStream } from './write-stream.ts'
 
 /** The store of one member. Rows decide; what is in memory here can be thrown away. */
 export class PostgresStore implements Store {
-  readonly bus: Bus
+  readonly bus: HintBus
   readonly #connections: Connections
   readonly #endpoints: EndpointTable
   readonly #members: Members
@@ -85,7 +85,6 @@ export class PostgresStore implements Store {
   readonly #upkeep: Upkeep
   readonly #append: ReturnType<typeof appendWrite>
   readonly #commit: ReturnType<typeof commitWrite>
-  readonly #renew: ReturnType<typeof renewWrite>
   readonly #pullBack = pullBackWrite((id) => this.#endpoints.find(id).no)
   #isClosed = false
 
@@ -93,28 +92,27 @@ export class PostgresStore implements Store {
     const { schema, beats, claims: on, reads, longReads } = connections
     this.#connections = connections
     this.#endpoints = new EndpointTable(on, schema)
-    const onTakenOver = (endpointNos: readonly number[]) =>
+    const onTakenOver = (endpointNos: readonly number[]) => {
       this.#hear({ due: endpointNos, conditions: [], registry: false, links: false, members: false })
+      this.#hints.sayDue(endpointNos)
+    }
     this.#members = new Members({ beats, on, schema, lease, onTakenOver })
-    const bus = new HintBus((texts) => this.#hints.publish(texts))
-    this.bus = bus
-    this.#hints = connections.hints({ onHint: (hint) => this.#hear(hint), onText: (text) => bus.take(text) })
+    this.bus = new HintBus((texts) => this.#hints.publish(texts))
+    this.#hints = connections.hints({ onHint: (hint) => this.#hear(hint), onText: (text) => this.bus.take(text) })
     const member = () => this.#members.no
     this.#links = new RelayLinks({ on, schema, member, onMoved: () => this.#hints.sayLinks() })
     this.#reads = new Reads(reads, schema, this.#endpoints)
     this.#longReads = new LongReads(longReads, schema, this.#endpoints)
     this.#bodies = new Bodies((eventId) => this.#reads.body(eventId))
     const parts = { on, schema, endpoints: this.#endpoints }
-    const onOutdated = (no: number) => this.#members.takeOverSoon([no])
-    this.#claims = new ClaimWork({ ...parts, bodies: this.#bodies, member, onOutdated })
-    this.#append = appendWrite(member, onOutdated)
-    this.#commit = commitWrite(this.#endpoints, member, (keys) => this.#claims.inHand(keys))
-    this.#renew = renewWrite(member)
+    const isMine = (no: number) => this.#members.isStill(no)
+    this.#claims = new ClaimWork({ ...parts, bodies: this.#bodies, member, isMine })
+    this.#append = appendWrite(isMine)
+    this.#commit = commitWrite(this.#endpoints, (keys, made) => this.#claims.inHand(keys, made))
     this.#revival = new Revival({ ...parts, commit: (changes) => this.commit(changes) })
-    const call = <Item, Result>(write: Write<Item, Result>, item: Item) => this.#call(write, item)
-    const streamFor = (isLaned: boolean) => this.#streamFor(isLaned, 'rest')
-    this.#replays = new Replays({ ...parts, on: longReads, revival: this.#revival, streamFor })
-    this.#upkeep = new Upkeep({ ...parts, on: longReads, revival: this.#revival, call })
+    const slow = { ...parts, on: longReads, revival: this.#revival }
+    this.#replays = new Replays({ ...slow, streamFor: (isLaned) => this.#streamFor(isLaned, 'rest') })
+    this.#upkeep = new Upkeep({ ...slow, call: (write, item) => this.#call(write, item) })
   }
 
   async open(): Promise<void> {
@@ -194,8 +192,10 @@ export class PostgresStore implements Store {
     if (changes.length === 0) return []
     const unknown = this.#endpoints.ensure(changes.map(({ to }) => to.endpointId))
     if (unknown !== undefined) await this.#read(() => unknown)
-    const isLaned = changes.some(({ to }) => to.lane !== null)
-    return this.#streamFor(isLaned, 'outcomes').write(this.#commit, changes)
+    return writePieces(piecesOf(changes), (piece) => {
+      const isLaned = piece.some(({ to }) => to.lane !== null)
+      return this.#streamFor(isLaned, 'outcomes').write(this.#commit, piece)
+    })
   }
 
   async ahead(request: AheadRequest): Promise<readonly Upcoming[]> {
@@ -203,7 +203,7 @@ export class PostgresStore implements Store {
   }
 
   async renew(leases: readonly LeaseRenewal[]): Promise<void> {
-    await this.#call(this.#renew, leases)
+    await this.#call(renewWrite, leases)
   }
 
   backlog(now: number): Promise<readonly Backlog[]> {

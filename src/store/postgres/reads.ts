@@ -9,7 +9,7 @@ import type { DeliveryQuery, DeliveryRecord, EventQuery, EventSummary, IdQuery, 
 import type { ReplayQuery } from '../replay-store.ts'
 import type { DeadLetterCount } from '../upkeep-store.ts'
 import { wholePage } from '../whole-page.ts'
-import { withoutNul } from './arrays.ts'
+import { asStored } from './arrays.ts'
 import { attemptColumns, toAttempt } from './attempt-rows.ts'
 import { deliveriesSql, deliveryCells, deliveryColumns, endpointNoIn, toDelivery } from './delivery-rows.ts'
 import { type Queryable, type Row, rowsOf } from './driver.ts'
@@ -93,7 +93,7 @@ export class Reads {
         const sql = `
           SELECT id FROM ${schema}.replays WHERE starts_with(id, $1) AND ($2::text IS NULL OR tenant = $2)
           ORDER BY id COLLATE "C" LIMIT $3`
-        const rows = await this.#rows(sql, [beginning, withoutNul(tenant ?? null), limit])
+        const rows = await this.#rows(sql, [beginning, asStored(tenant ?? null), limit])
         return rows.map(([id]) => id as string)
       }
       default:
@@ -123,7 +123,7 @@ export class Reads {
 
   async getReplay(id: string): Promise<Replay | null> {
     const sql = `SELECT ${replayColumns} FROM ${this.#parts.schema}.replays WHERE id = $1`
-    const [row] = await this.#rows(sql, [withoutNul(id)])
+    const [row] = await this.#rows(sql, [asStored(id)])
     return row === undefined ? null : toReplay(row)
   }
 
@@ -132,7 +132,7 @@ export class Reads {
     const where: Condition[] = []
     if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) return nothing
     if (cursor !== undefined) where.push(['no < ?::bigint', cursor])
-    if (tenant !== undefined) where.push(['tenant = ?', withoutNul(tenant)])
+    if (tenant !== undefined) where.push(['tenant = ?', asStored(tenant)])
     if (status !== undefined) where.push(['status = ?', status])
     if (waiting === true) where.push(['requeued > delivered + failed_again'])
     const given = new Given()
@@ -165,7 +165,7 @@ export class Reads {
     await endpoints.ensure([endpointId])
     const rows = await this.#rows(aheadSql(schema), [
       endpoints.known(endpointId)?.no ?? null,
-      withoutNul(lane),
+      asStored(lane),
       rowKeyOf('dlv', after),
       limit,
       Math.min(bytesMax, Number.MAX_SAFE_INTEGER),
@@ -220,7 +220,7 @@ export class Reads {
     const first = rowKeyOf(prefix, beginning.padEnd(length, '0'))
     const last = rowKeyOf(prefix, beginning.padEnd(length, 'z'))
     const where: Condition[] = [['d.id BETWEEN ?::uuid AND ?::uuid', first, last]]
-    if (tenant !== undefined) where.push([`${tenantSql} = ?`, withoutNul(tenant)])
+    if (tenant !== undefined) where.push([`${tenantSql} = ?`, asStored(tenant)])
     const given = new Given()
     const sql = `SELECT d.id FROM ${from} WHERE ${given.all(where)} ORDER BY d.id LIMIT ${given.add(limit)}`
     return (await this.#rows(sql, given.values)).map(([key]) => idOf(prefix, key as string))

@@ -2,7 +2,7 @@ import type { DeliveryStatus } from '../../core/delivery.ts'
 import type { Reason } from '../../core/outcome.ts'
 import { typeMatcher } from '../../core/routing.ts'
 import { mayGoAgain, mayRecover, type Recovery, recoveryStep } from '../../core/selection.ts'
-import { withoutNul } from './arrays.ts'
+import { asStored } from './arrays.ts'
 import { deliveriesSql } from './delivery-rows.ts'
 import { type Row, rowsOf } from './driver.ts'
 import { keyBefore, type ReadParts, type Span } from './matching.ts'
@@ -25,7 +25,7 @@ export async function readEndpoint({ on, schema }: ReadParts, id: string): Promi
   const sql = `
     SELECT p.no, p.tenant, r.settings FROM ${schema}.endpoints p
     JOIN ${schema}.registry r ON r.kind = 'endpoint' AND r.id = p.id WHERE p.id = $1`
-  const [row] = await rowsOf(on, sql, [withoutNul(id)])
+  const [row] = await rowsOf(on, sql, [asStored(id)])
   if (row === undefined) return null
   const [no, tenant, settings] = row as unknown as [number, string, string]
   return { no, tenant, types: JSON.parse(settings).types }

@@ -12,7 +12,7 @@ import {
 } from '../../core/selection.ts'
 import type { ReplayStep, ReplayStepped } from '../replay-store.ts'
 import { int4s, keys, texts } from './arrays.ts'
-import { waitValues } from './commit.ts'
+import { lanesMax, waitValues } from './commit.ts'
 import { type Queryable, rowsOf } from './driver.ts'
 import type { EndpointTable } from './endpoints.ts'
 import { slotsOf } from './lane-slots.ts'
@@ -77,7 +77,7 @@ export class Replays {
   async step(request: ReplayStep): Promise<ReplayStepped> {
     const job = await this.#find(request.id)
     if (job === null || job.replay.status !== 'running') return { replay: job?.replay ?? null, endpointIds: [] }
-    const step = await this.#plan(job, request)
+    const step = await this.#planBounded(job, request)
     const isLaned = [...step.requeue.map(({ to }) => to), ...step.make].some(({ lane }) => lane !== null)
     const { done = [], behind } = await this.#parts.streamFor(isLaned).write(this.#step, step)
     const waits = new Set((behind ?? []).map((key) => idOf('dlv', key)))
@@ -85,6 +85,14 @@ export class Replays {
     const due = [...requeued, ...step.make].filter(({ id }) => !waits.has(id))
     const replay = (await this.#find(request.id))?.replay ?? null
     return { replay, endpointIds: [...new Set(due.map(({ endpointId }) => endpointId))] }
+  }
+
+  /** A step into many lanes is a smaller one: it locks the slots of all of them. */
+  async #planBounded(job: ReplayJob, request: ReplayStep): Promise<Step> {
+    const step = await this.#plan(job, request)
+    const slots = slotsOf(lanesOf(step, this.#parts.endpoints))
+    if (slots === null || slots.length <= lanesMax) return step
+    return this.#plan(job, { ...request, limit: lanesMax })
   }
 
   async #plan(job: ReplayJob, request: ReplayStep): Promise<Step> {
@@ -164,13 +172,18 @@ function stepWrite(endpoints: EndpointTable): Write<Step, Stepped> {
   }
 }
 
+/** Those that it enters. */
+function lanesOf({ requeue, make }: Step, endpoints: EndpointTable): readonly (readonly [number, string])[] {
+  const entering = [...requeue.map(({ to }) => to), ...make]
+  return entering.flatMap(({ endpointId, lane }) =>
+    lane === null ? [] : [[endpoints.find(endpointId).no, lane] as const],
+  )
+}
+
 function stepValues(step: Step, endpoints: EndpointTable): readonly unknown[] {
   const { job, doneKey, exhausted, skipped, now, requeue, make } = step
   const endpointNo = (endpointId: string) => endpoints.find(endpointId).no
-  const entering = [...requeue.map(({ to }) => to), ...make]
-  const slots = slotsOf(
-    entering.flatMap(({ endpointId, lane }) => (lane === null ? [] : [[endpointNo(endpointId), lane] as const])),
-  )
+  const slots = slotsOf(lanesOf(step, endpoints))
   const made = [
     keys(
       'dlv',

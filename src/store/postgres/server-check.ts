@@ -1,6 +1,6 @@
 import type { Client } from 'pg'
 import { PosthornError } from '../../core/errors.ts'
-import { rowsOf } from './driver.ts'
+import { isReplica, rowsOf } from './driver.ts'
 
 const versionMin = 140_000
 
@@ -17,7 +17,7 @@ export async function inspectServer(client: Client): Promise<ServerReport> {
        current_setting('synchronous_commit'), current_user`,
     [],
   )
-  const [number, version, encoding, isReplica, isolation, readOnly, fsync, fullPages, synchronous, user] = (rows[0] ??
+  const [number, version, encoding, inRecovery, isolation, readOnly, fsync, fullPages, synchronous, user] = (rows[0] ??
     []) as [number, string, string, boolean, string, string, string, string, string, string]
   const warnings: string[] = []
   if (fsync === 'off') warnings.push('fsync is off: after a power cut, acknowledged events may be missing. Turn it on.')
@@ -30,12 +30,7 @@ export async function inspectServer(client: Client): Promise<ServerReport> {
   function refusalOf(): PosthornError | null {
     if (number < versionMin)
       return refused('store_unavailable', `Posthorn needs Postgres 14 or newer; this is ${version}.`)
-    if (isReplica) {
-      return refused(
-        'store_read_only',
-        'The database is a read-only replica; name the primary in POSTHORN_DATABASE_URL.',
-      )
-    }
+    if (inRecovery) return isReplica()
     if (readOnly === 'on') {
       const advice = `ALTER ROLE "${user}" SET default_transaction_read_only = off`
       return refused('store_read_only', `Transactions of the user ${user} are read-only; run ${advice}.`)

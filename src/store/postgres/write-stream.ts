@@ -3,8 +3,16 @@ import type { Client } from 'pg'
 import { PosthornError } from '../../core/errors.ts'
 import type { StoreHealth, WrittenBatch } from '../store.ts'
 import { int4s, int8s, keys } from './arrays.ts'
-import { destroyClient, endClient, rowsOf } from './driver.ts'
-import { asFailure, despiteConflicts, hasLostPlace, isRefusal, mayEndSession, storageFailure } from './failures.ts'
+import { destroyClient, endClient, type Queryable, rowsOf } from './driver.ts'
+import {
+  asFailure,
+  despiteConflicts,
+  hasLostPlace,
+  isReadOnly,
+  isRefusal,
+  mayEndSession,
+  storageFailure,
+} from './failures.ts'
 import { findOut, newMark } from './mark.ts'
 
 /** A kind of write: one function in the database, which takes a batch. */
@@ -13,9 +21,12 @@ export type Write<Item, Result> = Readonly<{
   name: string
   /** How many of these, from the first on, go into one call; at least one. */
   fits(items: readonly Item[]): number
-  values(items: readonly Item[]): readonly unknown[]
-  results(items: readonly Item[], answer: string | null): readonly Result[] | Promise<readonly Result[]>
+  values(items: readonly Item[], member: number): readonly unknown[]
+  results(items: readonly Item[], answer: string | null, made: Made): readonly Result[] | Promise<readonly Result[]>
 }>
+
+/** How a call was made: for which member, and the connection on which the rest of its answer is read. */
+export type Made = Readonly<{ member: number; on: () => Promise<Queryable> }>
 
 export type WriteStreamParts = Readonly<{
   /** A connection of its own. */
@@ -34,7 +45,6 @@ type Waiting = Readonly<{
   reject: (error: Error) => void
 }>
 
-const healthy: StoreHealth = { writable: true, problem: null }
 const retryEveryMs = 250
 
 /** Writes nothing but the mark: health comes back by it without traffic. */
@@ -59,11 +69,13 @@ export class WriteStream {
   #client: Client | null = null
   #state: 'connected' | 'lost' | 'down' = 'lost'
   #stream: number | null = null
+  #markedFor: number | null = null
   #seq = 0
   #queue: Waiting[] = []
   #working = false
   #closed = false
-  #health = healthy
+  /** Why it cannot write; null: it can. */
+  #trouble: Error | null = null
   #idle: (() => void) | null = null
   #probing: NodeJS.Timeout | null = null
 
@@ -72,7 +84,7 @@ export class WriteStream {
   }
 
   get health(): StoreHealth {
-    return this.#health
+    return { writable: this.#trouble === null, problem: this.#trouble?.message ?? null }
   }
 
   /** Its number in the database; null before it was connected. */
@@ -129,6 +141,8 @@ export class WriteStream {
 
   async #work(): Promise<void> {
     while (this.#queue.length > 0) {
+      // A process that has joined again is another member. The mark of the earlier one goes with that.
+      if (this.#markedFor !== this.#parts.member()) this.#drop({ withMark: true })
       if (this.#client === null && !(await this.#reconnected())) return
       await this.#run(this.#takeBatch())
     }
@@ -156,21 +170,25 @@ export class WriteStream {
     const items = batch.map(({ item }) => item) as never[]
     try {
       const startedAt = performance.now()
-      const answer = await this.#call(first.write, items)
+      const member = this.#parts.member()
+      const answer = await this.#call(first.write, first.write.values(items, member))
       this.#parts.onBatch?.({ calls: batch.length, commitMs: performance.now() - startedAt })
-      this.#health = healthy
-      await this.#answer(batch, () => first.write.results(items, answer))
+      this.#trouble = null
+      const made = { member, on: () => this.#connected() }
+      await this.#answer(batch, () => first.write.results(items, answer, made))
     } catch (error) {
       await this.#failed(batch, error)
     }
   }
 
-  /** It was kept, and is answered so: what has to be read for the answer is read until the database gives it. */
+  /**
+   * It was kept, and is answered so: what has to be read for the answer is read until the database gives it, on the stream's
+   * own connection, because nothing else can use that up.
+   */
   async #answer(batch: readonly Waiting[], read: () => ReturnType<Write<never, unknown>['results']>): Promise<void> {
     for (;;) {
       try {
         const results = await read()
-        if (this.#state === 'down') this.#comeBack()
         batch.forEach(({ resolve }, at) => {
           resolve(results[at])
         })
@@ -180,10 +198,17 @@ export class WriteStream {
           for (const { reject } of batch) reject(asFailure(error))
           return
         }
+        this.#drop()
         this.#goDown(error)
         await pause(retryEveryMs)
       }
     }
+  }
+
+  async #connected(): Promise<Client> {
+    if (this.#client === null) await this.#connect()
+    if (this.#client === null) throw this.#refusal()
+    return this.#client
   }
 
   /** One call's defect must not cost the others of its batch: each gets a call of its own. */
@@ -191,7 +216,7 @@ export class WriteStream {
     const failure = asFailure(error)
     const isStorage = failure instanceof PosthornError
     if (isStorage && failure.code.startsWith('store_')) {
-      this.#health = { writable: false, problem: failure.message }
+      this.#trouble = failure
       this.#probeSoon()
     }
     if (isStorage || batch.length === 1) for (const { reject } of batch) reject(failure)
@@ -202,14 +227,13 @@ export class WriteStream {
     if (this.#probing !== null || this.#closed) return
     this.#probing = setTimeout(() => {
       this.#probing = null
-      if (!this.#health.writable && this.#state !== 'down') this.write(probe, null).catch(() => {})
+      if (this.#trouble !== null && this.#state !== 'down') this.write(probe, null).catch(() => {})
     }, retryEveryMs).unref()
   }
 
-  async #call(write: Write<never, unknown>, items: readonly never[]): Promise<string | null> {
-    const values = write.values(items)
+  async #call({ name }: Write<never, unknown>, values: readonly unknown[]): Promise<string | null> {
     try {
-      return await despiteConflicts(() => this.#once(write.name, values))
+      return await despiteConflicts(() => this.#once(name, values))
     } catch (error) {
       if (hasLostPlace(error)) this.#drop({ withMark: true })
       throw error
@@ -227,7 +251,11 @@ export class WriteStream {
       this.#seq = seq
       return (rows[0]?.[0] ?? null) as string | null
     } catch (error) {
-      if (isRefusal(error) && (!mayEndSession(error) || (await isAlive(client)))) throw error
+      if (isRefusal(error) && (!mayEndSession(error) || (await isAlive(client)))) {
+        // Nothing was kept. The address may lead to another server by now, and this one stays as it is.
+        if (isReadOnly(error)) this.#drop()
+        throw error
+      }
       this.#drop()
       return await this.#resolve(stream, seq, error)
     }
@@ -257,7 +285,8 @@ export class WriteStream {
   async #connect(): Promise<void> {
     await this.#withClient(async (client) => {
       if (this.#stream !== null) return
-      this.#stream = await newMark(client, this.#parts.schema, this.#parts.member())
+      this.#markedFor = this.#parts.member()
+      this.#stream = await newMark(client, this.#parts.schema, this.#markedFor)
       this.#seq = 0
     })
   }
@@ -279,7 +308,7 @@ export class WriteStream {
   #use(client: Client): void {
     this.#client = client
     this.#state = 'connected'
-    this.#health = healthy
+    this.#trouble = null
     // From its first 'error' on it refuses every call, and its 'end' can come later.
     for (const event of ['error', 'end'] as const) {
       client.once(event, () => {
@@ -301,13 +330,8 @@ export class WriteStream {
 
   #goDown(cause: unknown): void {
     this.#state = 'down'
-    this.#health = { writable: false, problem: asFailure(cause).message }
+    this.#trouble = asFailure(cause)
     this.#refuseQueue()
-  }
-
-  #comeBack(): void {
-    this.#state = this.#client === null ? 'lost' : 'connected'
-    this.#health = healthy
   }
 
   /** Whether it is connected again. If not, what waits is refused, and tries go on in the background. */
@@ -327,7 +351,7 @@ export class WriteStream {
       await pause(retryEveryMs, null, { ref: false })
       if (this.#closed) return
       await this.#connect().catch((error) => {
-        this.#health = { writable: false, problem: asFailure(error).message }
+        this.#trouble = asFailure(error)
       })
     }
   }
@@ -339,7 +363,9 @@ export class WriteStream {
   }
 
   #refusal(): PosthornError {
-    return new PosthornError('store_unavailable', this.#health.problem ?? 'The database cannot be reached.')
+    const trouble = this.#trouble
+    const code = trouble instanceof PosthornError ? trouble.code : 'store_unavailable'
+    return new PosthornError(code, trouble?.message ?? 'The database cannot be reached.', { cause: trouble })
   }
 }
 

@@ -26,13 +26,49 @@ export const notDurable = { fsync: 'off', full_page_writes: 'off' } as const
 export async function startPostgres(options: PostgresOptions = {}): Promise<Service> {
   const programs = postgresPrograms()
   const account = unprivileged()
+  return startCopy(template(programs, account), options, () => {})
+}
+
+/** A replica of this server, which is stopped for a moment. Whoever asks it sees the primary's past, a moment ago. */
+export async function startStandby(primary: Service, options: PostgresOptions = {}): Promise<Service> {
+  await primary.stop()
+  try {
+    return await startCopy(dataOf(primary.folder), options, (data) => follow(data, primary))
+  } finally {
+    await primary.start()
+  }
+}
+
+/** From its next start on it is a replica of that one. */
+export function makeStandby(server: Service, primary: Service): void {
+  follow(dataOf(server.folder), primary)
+}
+
+function follow(data: string, primary: Service): void {
+  const account = unprivileged()
+  const signal = path.join(data, 'standby.signal')
+  writeFileSync(signal, '')
+  if (account !== null) chownSync(signal, account.uid, account.gid)
+  const conninfo = `host=127.0.0.1 port=${primary.port} user=${superuser} password=${password}`
+  appendFileSync(path.join(data, 'postgresql.conf'), `primary_conninfo = '${conninfo}'\n`)
+}
+
+function dataOf(folder: string): string {
+  return path.join(folder, 'data')
+}
+
+/** `prepare`: what has to be there before it starts. */
+async function startCopy(from: string, options: PostgresOptions, prepare: (data: string) => void): Promise<Service> {
+  const programs = postgresPrograms()
+  const account = unprivileged()
   const port = await freePort()
   const folder = ownFolder(account, 'postgres', options.folder)
-  const data = path.join(folder, 'data')
+  const data = dataOf(folder)
   const url = `postgres://${superuser}:${password}@127.0.0.1:${port}/postgres`
   try {
-    copy(template(programs, account), data, account)
+    copy(from, data, account)
     configure(data, { port, ...options.settings })
+    prepare(data)
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
     throw error

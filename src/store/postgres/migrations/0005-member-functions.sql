@@ -1,18 +1,28 @@
 CREATE FUNCTION store_time_v1() RETURNS bigint LANGUAGE sql VOLATILE
   AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
--- Makes a process a member.
-CREATE FUNCTION join_v1(of_id text, of_host text, of_pid int, of_version text, lease_ms int)
+-- Makes a process a member. `before`: what it was until now, and what it became by calls whose answer it has not got. Others
+-- may have taken over what those owned, but it may have claimed since: that is looked at again.
+CREATE FUNCTION join_v1(of_id text, of_host text, of_pid int, of_version text, lease_ms int, before text[])
 RETURNS TABLE (member int, now bigint) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
   at bigint := store_time_v1();
+  joined int;
+  earlier int[];
 BEGIN
   -- Those of a day ago: no write of theirs can be in doubt for so long.
   DELETE FROM marks k USING members m WHERE k.member = m.no AND m.swept AND m.lease_ends_at < at - 86400000;
   DELETE FROM members m WHERE m.swept AND m.lease_ends_at < at - 86400000;
-  RETURN QUERY INSERT INTO members (id, host, pid, version, joined_at, beat_at, beating_since, lease_ends_at)
-    VALUES (of_id, of_host, of_pid, of_version, at, at, at, at + lease_ms) RETURNING no, at;
+  INSERT INTO members (id, host, pid, version, joined_at, beat_at, beating_since, lease_ends_at)
+    VALUES (of_id, of_host, of_pid, of_version, at, at, at, at + lease_ms) RETURNING no INTO joined;
+  SELECT array_agg(m.no) INTO earlier FROM members m WHERE m.id = ANY (before);
+  IF earlier IS NOT NULL THEN
+    UPDATE members m SET fenced = true, swept = false WHERE m.no = ANY (earlier);
+    UPDATE leader l SET lease_ends_at = 0 WHERE l.member = ANY (earlier);
+    PERFORM move_links_v1(earlier, joined);
+  END IF;
+  RETURN QUERY SELECT joined, at;
 END $$;
 
 -- Renews the lease of a member and tells of the others. Its own lease must have lasted: only who has beaten for as long as
@@ -26,14 +36,16 @@ DECLARE
   since bigint;
   leads int;
 BEGIN
-  UPDATE members m SET beat_at = greatest(m.beat_at, at), handlers = of_handlers, working = of_working,
-      lease_ends_at = greatest(m.lease_ends_at, at + lease_ms),
-      beating_since = CASE WHEN m.lease_ends_at < at THEN at ELSE m.beating_since END
+  UPDATE members m SET beat_at = at, handlers = of_handlers, working = of_working, lease_ends_at = at + lease_ms,
+      beating_since = CASE WHEN m.lease_ends_at < at OR m.beating_since > at THEN at ELSE m.beating_since END
     WHERE m.no = of_member AND NOT m.fenced RETURNING m.beating_since INTO since;
   IF NOT FOUND THEN
     RETURN QUERY SELECT at, true, '{}'::text[], '{}'::text[], NULL::text, (SELECT v.version FROM registry_version v), '{}'::int[], '{}'::text[];
     RETURN;
   END IF;
+  -- The clock of the server was set back: who is gone has a lease no longer than it would have now.
+  UPDATE members m SET lease_ends_at = at + lease_ms WHERE m.no IN (
+    SELECT o.no FROM members o WHERE o.lease_ends_at > at + 2 * lease_ms AND NOT o.fenced ORDER BY o.no FOR NO KEY UPDATE SKIP LOCKED);
   IF at - since >= lease_ms THEN
     UPDATE members m SET fenced = true WHERE m.no IN (
       SELECT o.no FROM members o WHERE o.lease_ends_at < at AND NOT o.fenced ORDER BY o.no FOR NO KEY UPDATE SKIP LOCKED);

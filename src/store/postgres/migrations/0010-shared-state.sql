@@ -13,16 +13,19 @@ CREATE FUNCTION read_state_v1(keys text[]) RETURNS text[] LANGUAGE sql STABLE SE
 $$;
 
 -- One answer for each key: NULL where the value was swapped, else '=' and what is there, or '-' if nothing is.
--- Keys come sorted: two calls never wait for each other in a circle.
+-- Keys are locked by buckets, in their order: two calls never wait for each other in a circle. A lock per key would use up
+-- the server's memory for locks, and sessions of others would fail.
 CREATE FUNCTION swap_state_v1(keys text[], froms text[], tos text[], ttls bigint[]) RETURNS text[]
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
   answers text[] := '{}';
   found_value text;
+  bucket bigint;
 BEGIN
+  FOR bucket IN SELECT DISTINCT hashtextextended(k, 0) & 63 AS b FROM unnest(keys) AS k ORDER BY b LOOP
+    PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || ' shared_state ' || bucket, 0));
+  END LOOP;
   FOR at IN 1 .. cardinality(keys) LOOP
-    -- Nobody else can make or change the row of this key from here on.
-    PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || ':' || keys[at], 0));
     SELECT s.value INTO found_value FROM shared_state s WHERE s.key = keys[at] AND s.ends_at > clock_timestamp();
     IF found_value IS DISTINCT FROM froms[at] THEN
       answers := array_append(answers, coalesce('=' || found_value, '-'));

@@ -58,11 +58,11 @@ BEGIN
 END $$;
 
 -- A member that joins again is another one, and its hubs are still connected to it.
-CREATE FUNCTION move_links_v1(from_member int, to_member int) RETURNS void
+CREATE FUNCTION move_links_v1(from_members int[], to_member int) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
   PERFORM 1 FROM relay_links_version FOR UPDATE;
-  UPDATE relay_links SET member = to_member WHERE member = from_member;
+  UPDATE relay_links SET member = to_member WHERE member = ANY (from_members);
   IF FOUND THEN
     UPDATE relay_links_version SET version = version + 1;
   END IF;
