@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { Bus } from '../../src/shared-state/bus.ts'
 import { openBus } from '../../src/shared-state/open-bus.ts'
+import type { MemberHint } from '../../src/store/cluster-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { busContract, connected, listening } from '../contracts/bus.ts'
 import { aSchema, noPostgres, type Place, query } from '../support/postgres.ts'
@@ -31,11 +32,16 @@ describe('Postgres', { skip }, () => {
   test('hints arrive beside the texts of the bus', async (t) => {
     const place = await aPlace(t)
     const [here, there] = [await openMember(t, place), await openMember(t, place)]
+    const heard: MemberHint[] = []
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    there.store.onHint((hint) => (heard.push(hint) === 1 ? first : second).resolve())
     await here.store.beat()
-    const hinted = new Promise((resolve) => there.store.onHint(resolve))
+    await first.promise
     await connected(listening(here.bus), listening(there.bus))
     here.store.hint('due', [])
-    assert.deepEqual(await hinted, { endpointIds: [], conditionsOf: [], registry: false, links: false })
+    await second.promise
+    const nothing = { endpointIds: [], conditionsOf: [], registry: false, links: false, members: false }
+    assert.deepEqual(heard, [{ ...nothing, members: true }, nothing])
   })
 
   test('a connection that the server ends is opened again', async (t) => {
