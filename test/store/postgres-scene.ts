@@ -119,3 +119,8 @@ export async function told<T>(call: Promise<T>): Promise<Told<T>> {
 export async function untilHealth(store: Store, writable: boolean): Promise<void> {
   while (store.health().writable !== writable) await pause(5)
 }
+
+/** What a fenced member had in hand is taken over in the background. */
+export function untilFree(scene: PostgresScene, count = 0): Promise<void> {
+  return scene.untilRows(1, 'SELECT 1 WHERE (SELECT count(*) FROM live WHERE owner IS NOT NULL) = $1', [count])
+}
