@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { createClient } from 'redis'
+import { RedisConnection } from '../../src/shared-state/redis-connection.ts'
 import { RedisState } from '../../src/shared-state/redis-state.ts'
 import { callMsMax, type SharedState } from '../../src/shared-state/shared-state.ts'
 import { sharedStateContract } from '../contracts/shared-state.ts'
@@ -69,6 +70,34 @@ describe('a Redis in trouble', { skip: noOwnRedis() ?? false }, () => {
     link.shape({ dark: [] })
     await untilAnswered(state)
     assert.ok(link.accepted() > before, 'the dead connection was kept')
+  })
+
+  test('that is slow and answers is used', async (t) => {
+    const redis = await anOwnRedis(t)
+    const link = await openLinkProxy(() => redis.port)
+    t.after(() => link.close())
+    link.shape({ roundTripMs: callMsMax / 4 })
+    const state = await openAt(t, `redis://127.0.0.1:${link.port}`)
+    await untilAnswered(state)
+    const connections = link.accepted()
+    const swap = { key: 'a', from: null, to: 'one', ttlMs: hourMs }
+    assert.deepEqual(await state.swap([swap]), [{ swapped: true }])
+    assert.deepEqual(await state.read(['a']), ['one'])
+    assert.equal(link.accepted(), connections)
+  })
+
+  test('that refuses the password says so, keeps nobody waiting, and is used when it takes it', async (t) => {
+    const redis = await anOwnRedis(t, { settings: { requirepass: 'right' } })
+    const url = (password: string) => redis.url.replace('//', `//:${password}@`)
+    assert.match((await RedisConnection.whyNot(url('wrong'))) ?? '', /WRONGPASS/)
+    assert.match((await RedisConnection.whyNot(redis.url)) ?? '', /NOAUTH/)
+    const state = await openAt(t, url('wrong'))
+    await assert.rejects(state.read(['a']))
+    const admin = createClient({ url: url('right') })
+    await admin.connect()
+    await admin.configSet('requirepass', 'wrong')
+    await admin.close()
+    await untilAnswered(state)
   })
 
   test('that has become a replica is left: after a failover the name leads to another one', async (t) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Attempt } from '../../src/core/attempt.ts'
 import type { Change } from '../../src/store/pipeline-store.ts'
 import { ended } from '../contracts/store/promises.ts'
 import { anArrival, anEndpoint, delivered, retryAt, t0 } from '../support/builders.ts'
@@ -12,6 +13,19 @@ type Shown = Record<string, string | number | null>
 const loader = `SELECT id FROM delivery_status
   WHERE status IN ('pending', 'processing') AND (retry_after IS NULL OR retry_after <= $1) ORDER BY row_key`
 const deadLetters = `SELECT id FROM delivery_status WHERE status = 'failed' AND attempts >= 5`
+
+const attempt: Attempt = {
+  ...{
+    number: 1,
+    startedAt: t0,
+    tookMs: 1,
+    outcome: 'retryable',
+    statusCode: null,
+    error: 'no',
+    responseHeaders: null,
+  },
+  ...{ responseBody: null, errorClass: null, dependency: null, stack: null },
+}
 
 describe('views for people with psql', { skip: noPostgres() ?? false }, () => {
   it('show deliveries of every status as the API does, and answer the queries of the seeds', async () => {
@@ -54,6 +68,46 @@ describe('views for people with psql', { skip: noPostgres() ?? false }, () => {
       assert.deepEqual(await idsOf(deadLetters), [ids[1]])
       assert.deepEqual(await idsOf('SELECT id FROM dead_letters'), [ids[1]])
       assert.deepEqual(await idsOf('SELECT id FROM delivery_status WHERE row_key = row_key_of($1)', [ids[2]]), [ids[2]])
+    } finally {
+      await store.close()
+    }
+  })
+
+  it('answer for dead letters by consumer, time range and class of their last error', async () => {
+    await using place = await aSchema()
+    const store = await openPostgres(place)
+    try {
+      const consumers = [anEndpoint(), anEndpoint()] as const
+      for (const consumer of consumers) {
+        await store.putEntry('endpoint', consumer, 0)
+        await store.append([anArrival(consumer), anArrival(consumer), anArrival(consumer)])
+      }
+      const request = { now: t0 + 1, leaseEndsAt: t0 + 60_000, limit: 9, bytesMax: 1e6 }
+      const day = 86_400_000
+      for (const consumer of consumers) {
+        const { claims } = await store.claim({ from: { endpointId: consumer.id }, ...request })
+        const classes = [null, 'TypeError', 'TypeError']
+        for (const [at, claim] of claims.entries()) {
+          const thrown = (number: number, errorClass: string | null) => ({ ...attempt, number, errorClass })
+          const waits = retryAt(claim.delivery, t0 + 2)
+          await store.commit([{ to: waits, attempt: thrown(1, 'RangeError'), claimNext: null }])
+          const [again] = (await store.claim({ from: { deliveryIds: [claim.delivery.id] }, ...request, now: t0 + 3 }))
+            .claims
+          const end = ended(again!, { settledAt: t0 + at * day })
+          await store.commit([{ ...end, attempt: thrown(2, classes[at]!) }])
+        }
+      }
+      const sql = `SELECT endpoint_id, error_class, count(*)::int FROM dead_letters
+        WHERE settled_at >= $1 AND settled_at < $2 GROUP BY 1, 2 ORDER BY 1, 2 NULLS FIRST`
+      const range = ['2026-01-01T00:00:00.000Z', '2026-01-03T00:00:00.000Z']
+      const expected = consumers
+        .map(({ id }) => id)
+        .toSorted()
+        .flatMap((id) => [
+          { endpoint_id: id, error_class: null, count: 1 },
+          { endpoint_id: id, error_class: 'TypeError', count: 1 },
+        ])
+      assert.deepEqual(await query(place.url, sql, range), expected)
     } finally {
       await store.close()
     }

@@ -38,5 +38,7 @@ FROM (
 JOIN events e ON e.id = d.event_id
 JOIN endpoints p ON p.no = d.endpoint;
 
+-- With the class of the last error, where an attempt had one.
 CREATE VIEW dead_letters AS
-SELECT * FROM delivery_status WHERE status IN ('failed', 'dead_letter');
+SELECT s.*, (SELECT a.error_class FROM attempts a WHERE a.delivery = s.row_key ORDER BY a.number DESC LIMIT 1) AS error_class
+FROM delivery_status s WHERE s.status IN ('failed', 'dead_letter');
