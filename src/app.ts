@@ -255,7 +255,7 @@ function openDispatcher(
     composeTest: testEvents(parts.ids, parts.clock),
     onStoreTime: parts.clock.follow,
     laneStuckMs: config.laneStuckMs,
-    triesMax: config.concurrency,
+    attemptsMax: config.concurrency,
     memoryBytesMax: config.memoryBytesMax,
   })
 }
