@@ -257,7 +257,7 @@ function openDispatcher(
     machineNow: Date.now,
     onStoreTime: parts.clock.follow,
     laneStuckMs: config.laneStuckMs,
-    triesMax: config.concurrency,
+    attemptsMax: config.concurrency,
     memoryBytesMax: config.memoryBytesMax,
   })
 }

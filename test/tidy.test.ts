@@ -112,6 +112,8 @@ const SEEDS: readonly Seed[] = [
   ...seeds('types and objects are written out', [
     [{ 'src/a.ts': "const a = { ...b, c }\ntype D = Omit<E, 'f'>\ntype G = E & { f: 1 }" }],
     [{ 'src/a.ts': 'const a = { b, ...{ c, d } }' }, 'spread where it is written'],
+    [{ 'src/a.ts': "const a = [...['b', 'c'], 'd']" }, 'a list is spread'],
+    [{ 'src/a.ts': "const a = [...['b', 'c'].map((d) => d), ...e]" }],
     [{ 'src/a.ts': "type A = Readonly<Omit<B, 'c' | 'd'> & { c: 1 }>" }, 'carved out'],
   ]),
   ...seeds('names say something', [

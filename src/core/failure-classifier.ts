@@ -18,7 +18,12 @@ const retryAfterStatuses: ReadonlySet<number> = new Set([429, 503])
 
 /** We ran out of something; the endpoint was never asked. */
 const localCodes: ReadonlySet<string> = new Set([
-  ...['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'ENOSPC'],
+  'EMFILE',
+  'ENFILE',
+  'ENOMEM',
+  'ENOBUFS',
+  'EADDRNOTAVAIL',
+  'ENOSPC',
   hubMemoryFailed,
 ])
 

@@ -8,7 +8,7 @@ import type { ChangeResult, Claim, Upcoming } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
 import type { AheadTransport } from '../transports/transport.ts'
 import type { AheadHook } from './ahead-hook.ts'
-import { parcelOf, triedAs } from './attempt.ts'
+import { attemptOf, parcelOf } from './attempt.ts'
 import type { Decisions, Returned } from './decide.ts'
 import type { EndpointWork } from './endpoint-work.ts'
 import type { Memory } from './memory.ts'
@@ -152,8 +152,8 @@ export class Ahead implements AheadHook {
       if (isVoid || first === undefined) break
       const claim = inTurn(first)
       const attempt = { number: claim.delivery.attempts + 1, startedAt: clock.wall() - tookMs, tookMs }
-      const tried = triedAs(report, endpoint, attempt, clock.wall())
-      const one = decisions.decide(work, claim, tried, { startedAt: clock.steady() - tookMs, probe: false })
+      const made = attemptOf(report, endpoint, attempt, clock.wall())
+      const one = decisions.decide(work, claim, made, { startedAt: clock.steady() - tookMs, probe: false })
       shift(lane, first)
       chain.push(one)
       isVoid = one.decision.to.status === 'pending'
@@ -236,7 +236,7 @@ export class Ahead implements AheadHook {
     const parcels = []
     for (const { delivery, event } of found) {
       const size = event.body.length
-      if (count < 1 || size > bytes || !memory.take(work, event.body)) break
+      if (count < 1 || size > bytes || !memory.occupy(work, event.body)) break
       count -= 1
       bytes -= size
       parcels.push({ ...parcelOf(endpoint, delivery, event), sentAt: clock.wall() })

@@ -8,21 +8,21 @@ import { classify, withAnswer } from '../core/failure-classifier.ts'
 import type { Outcome, Report } from '../core/outcome.ts'
 import type { Parcel, Transport } from '../transports/transport.ts'
 
-export type Tried = Readonly<{ report: Report; outcome: Outcome; attempt: Attempt }>
+export type AttemptMade = Readonly<{ report: Report; outcome: Outcome; attempt: Attempt }>
 
-/** Makes one try and says what it meant. */
-export async function tryOnce(
+/** Makes one attempt and says what it meant. */
+export async function makeAttempt(
   parts: { transport: Pick<Transport, 'deliver'>; clock: Clock },
   parcel: Omit<Parcel, 'sentAt'>,
   signal: AbortSignal,
-): Promise<Tried> {
+): Promise<AttemptMade> {
   const startedAt = parts.clock.wall()
   const began = parts.clock.steady()
   const report = await Promise.try(() => parts.transport.deliver({ ...parcel, sentAt: startedAt }, signal)).catch(
     defect,
   )
   const tookMs = Math.round(parts.clock.steady() - began)
-  return triedAs(report, parcel.endpoint, { number: parcel.attempt, startedAt, tookMs }, parts.clock.wall())
+  return attemptOf(report, parcel.endpoint, { number: parcel.attempt, startedAt, tookMs }, parts.clock.wall())
 }
 
 /** A try-out: signed and sent like any other, but kept nowhere. */
@@ -34,22 +34,22 @@ export async function tryOut(
 ): Promise<Attempt> {
   const deliveryId = event.id.replace('evt_', 'dlv_')
   const parcel = { event, endpoint, deliveryId, lane: null, attempt: 1, bornAt: event.receivedAt }
-  return (await tryOnce(parts, parcel, signal)).attempt
+  return (await makeAttempt(parts, parcel, signal)).attempt
 }
 
-/** What the next try of a delivery takes with it. */
+/** What the next attempt of a delivery takes with it. */
 export function parcelOf(endpoint: Endpoint, delivery: DeliveryFacts, event: Event): Omit<Parcel, 'sentAt'> {
   const { id, lane, attempts, replayedAt, receivedAt } = delivery
   return { event, endpoint, deliveryId: id, lane, attempt: attempts + 1, bornAt: replayedAt ?? receivedAt }
 }
 
-/** What a try meant, by what came back for it. */
-export function triedAs(
+/** What an attempt meant, by what came back for it. */
+export function attemptOf(
   report: Report,
   endpoint: Endpoint,
   { number, startedAt, tookMs }: Pick<Attempt, 'number' | 'startedAt' | 'tookMs'>,
   wallNow: number,
-): Tried {
+): AttemptMade {
   const meant = classify(report, endpoint.classify, wallNow)
   const outcome = kindFacts[endpoint.kind].answersInError ? withAnswer(meant, report) : meant
   const answered = report.kind === 'answered'
@@ -70,7 +70,7 @@ export function triedAs(
   return { report, outcome, attempt }
 }
 
-/** A transport never throws or rejects; if one does, that is a failed try and not a lost one. */
+/** A transport never throws or rejects; if one does, that is a failed attempt and not a lost one. */
 function defect(error: unknown): Report {
   return { kind: 'unreachable', code: 'DEFECT', message: String(error) }
 }

@@ -36,7 +36,7 @@ export class Claimer {
     return this.#underway
   }
 
-  claim(work: EndpointWork, room: number, take: (claims: readonly Claim[]) => void): void {
+  claim(work: EndpointWork, room: number, receive: (claims: readonly Claim[]) => void): void {
     if (work.isClaiming) return
     const { memory, log, goOn } = this.#parts
     const wanted = this.#roomFor(work, room)
@@ -46,14 +46,14 @@ export class Claimer {
       return
     }
     work.beginClaim()
-    this.#run(work, wanted, take).catch((err) => {
+    this.#run(work, wanted, receive).catch((err) => {
       log.warn({ err, endpointId: work.endpoint.id }, 'claim.failed')
       work.failClaim()
       setTimeout(() => goOn(work), retryAfterMs).unref()
     })
   }
 
-  async #run(work: EndpointWork, room: Room, take: (claims: readonly Claim[]) => void): Promise<void> {
+  async #run(work: EndpointWork, room: Room, receive: (claims: readonly Claim[]) => void): Promise<void> {
     const { store, clock, memory, goOn } = this.#parts
     const { limit, bytesMax, setAside } = room
     const now = clock.steady()
@@ -65,7 +65,7 @@ export class Claimer {
       const answer = await store.claim(request)
       for (const { event } of answer.claims) memory.force(work, event.body)
       work.noteClaimed(answer)
-      take(answer.claims)
+      receive(answer.claims)
     } finally {
       this.#underway -= 1
       memory.returnRoom(setAside)

@@ -8,7 +8,7 @@ import { afterAttempt, givenUp, handedBack } from '../core/lifecycle.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Claim } from '../store/pipeline-store.ts'
-import type { Tried } from './attempt.ts'
+import type { AttemptMade } from './attempt.ts'
 import type { Catalogue } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
 import type { EndpointWork, Underway } from './endpoint-work.ts'
@@ -31,7 +31,7 @@ export type Decision = Readonly<{
 }>
 
 /** An attempt that has come back, and what is to be written of it. */
-export type Returned = Readonly<{ claim: Claim; tried: Tried; decision: Decision; now: number }>
+export type Returned = Readonly<{ claim: Claim; made: AttemptMade; decision: Decision; now: number }>
 
 /** What an attempt means for its delivery, and for all of its endpoint. */
 export class Decisions {
@@ -47,20 +47,20 @@ export class Decisions {
   decide(
     work: EndpointWork,
     claim: Claim,
-    tried: Tried,
+    made: AttemptMade,
     { startedAt, probe }: Pick<Underway, 'startedAt' | 'probe'>,
   ): Returned {
-    const { outcome, attempt } = tried
+    const { outcome, attempt } = made
     const now = this.#parts.clock.steady()
     const result = { outcome, statusCode: attempt.statusCode, startedAt, probe }
     const { endpoint } = work
     this.#parts.conditions.change(work, (condition) => conditionAfter(condition, result, endpoint, now))
-    const to = this.#deliveryAfter(work, claim.delivery, tried, probe)
-    const whyDisabled = this.#whyDisable(work, tried)
+    const to = this.#deliveryAfter(work, claim.delivery, made, probe)
+    const whyDisabled = this.#whyDisable(work, made)
     // From now on and not only when it is written: what would be tried meanwhile would be lost in the same way.
     if (whyDisabled !== null) work.stand({ leaving: true })
     const decision = { to, attempt: outcome.kind === 'ours' ? null : attempt, whyDisabled }
-    return { claim, tried, decision, now }
+    return { claim, made, decision, now }
   }
 
   async disable(work: EndpointWork, statusReason: string): Promise<void> {
@@ -83,7 +83,7 @@ export class Decisions {
   #deliveryAfter(
     { endpoint, isRemoved }: EndpointWork,
     delivery: Processing,
-    { report, outcome }: Tried,
+    { report, outcome }: AttemptMade,
     probe: boolean,
   ): Pending | Settled {
     const { clock, random } = this.#parts
@@ -95,7 +95,7 @@ export class Decisions {
   }
 
   /** 410: the receiver says that it is gone for good. And who fails for days is not going to come back by itself. */
-  #whyDisable(work: EndpointWork, { outcome }: Tried): string | null {
+  #whyDisable(work: EndpointWork, { outcome }: AttemptMade): string | null {
     const { clock } = this.#parts
     const { endpoint, isLeaving } = work
     if (isLeaving && outcome.kind !== 'delivered') return null

@@ -52,7 +52,7 @@ export type DispatcherParts = Readonly<{
   composeTest: (endpoint: Endpoint, content: { type: string; data: Uint8Array }) => Event
   /** A lane whose head has failed for longer is told of. */
   laneStuckMs: number
-  triesMax: number
+  attemptsMax: number
   memoryBytesMax: number
 }>
 

@@ -44,7 +44,7 @@ export class Fresh {
     const now = clock.steady()
     if (work === undefined || stopping.aborted || !settler.writable) return null
     if (!mayReserve(work, work.allowance(now), now) || loop.keepsOut(work)) return null
-    if (!memory.take(work, body)) return null
+    if (!memory.occupy(work, body)) return null
     work.reserve()
     this.#expected += 1
     return now + leaseMs
@@ -60,7 +60,7 @@ export class Fresh {
     onEnded()
   }
 
-  take(claims: readonly Claim[]): void {
+  receive(claims: readonly Claim[]): void {
     const { works, loop, orphans } = this.#parts
     for (const claim of claims) {
       const { endpointId } = claim.delivery
@@ -72,7 +72,7 @@ export class Fresh {
       }
       work.unreserve()
       this.#expected -= 1
-      loop.takeFresh(work, claim)
+      loop.receiveFresh(work, claim)
     }
     loop.giveSlots()
   }

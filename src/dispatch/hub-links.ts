@@ -41,8 +41,8 @@ export class HubLinks implements RelayGate, OtherHubs, MembershipListener {
   #isTelling = false
   #gathering: Promise<void> | null = null
   /** Looks that were begun, and the newest whose answer was taken. */
-  #looks = 0
-  #taken = 0
+  #polls = 0
+  #adopted = 0
   #beats = 0
   #isStopped = false
 
@@ -144,7 +144,7 @@ export class HubLinks implements RelayGate, OtherHubs, MembershipListener {
 
   /** Other members have newer links of these relays. Reads the list first, so that each link ends with the right reason. */
   async #leave(lost: readonly Readonly<{ relayId: string; held: Held }>[]): Promise<void> {
-    await this.look()
+    await this.poll()
     for (const { relayId, held } of lost) {
       if (this.#held.get(relayId) === held) this.#parts.own.evict(relayId, held.session)
     }
@@ -174,21 +174,21 @@ export class HubLinks implements RelayGate, OtherHubs, MembershipListener {
   onLinks(): Promise<void> {
     this.#gathering ??= pause(gatheredMs, undefined, { ref: false }).then(() => {
       this.#gathering = null
-      return this.look()
+      return this.poll()
     })
     return this.#gathering
   }
 
-  async look(): Promise<void> {
-    this.#looks += 1
-    const look = this.#looks
+  async poll(): Promise<void> {
+    this.#polls += 1
+    const poll = this.#polls
     const listed = await this.#parts.store.listLinks()
-    if (look <= this.#taken) return
-    this.#taken = look
-    this.#take(listed)
+    if (poll <= this.#adopted) return
+    this.#adopted = poll
+    this.#adopt(listed)
   }
 
-  #take(listed: readonly HubLink[]): void {
+  #adopt(listed: readonly HubLink[]): void {
     const before = this.#elsewhere
     const { own, member } = this.#parts
     const others = listed.filter((link) => link.member !== member() && !this.#isOlder(link))

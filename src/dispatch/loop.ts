@@ -3,7 +3,7 @@ import { nextAction, nextStart, wantsNext } from '../core/next-action.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
 import type { Store } from '../store/store.ts'
 import { Ahead } from './ahead.ts'
-import { parcelOf, type Tried, tryOnce } from './attempt.ts'
+import { type AttemptMade, makeAttempt, parcelOf } from './attempt.ts'
 import { Claimer } from './claimer.ts'
 import { type DecisionParts, Decisions, type Returned } from './decide.ts'
 import type { EndpointWork, Queue, Underway } from './endpoint-work.ts'
@@ -30,7 +30,7 @@ export type LoopParts = DecisionParts &
     orphans: Orphans
     stuckLanes: StuckLanes
     lostLinks: LostLinks
-    triesMax: number
+    attemptsMax: number
     stopping: AbortSignal
     /** Whether what is claimed here is still this process's own. */
     mayWork: () => boolean
@@ -63,10 +63,10 @@ export class Loop {
   constructor(parts: LoopParts) {
     const goOn = (work: EndpointWork) => this.goOn(work)
     this.#parts = parts
-    this.#slots = new Slots(parts.triesMax)
+    this.#slots = new Slots(parts.attemptsMax)
     this.#claimer = new Claimer({ ...parts, goOn })
-    const take = (work: EndpointWork, claim: Claim, queue: Queue) => this.#takeStored(work, claim, queue)
-    this.#named = new NamedClaims({ ...parts, take, goOn })
+    const receive = (work: EndpointWork, claim: Claim, queue: Queue) => this.#receiveStored(work, claim, queue)
+    this.#named = new NamedClaims({ ...parts, receive, goOn })
     this.#decisions = new Decisions(parts)
     this.#quarantine = new Quarantine(goOn, (suspect) => this.#named.fetch(suspect))
     this.ahead = new Ahead({ ...parts, goOn, decisions: this.#decisions })
@@ -86,12 +86,12 @@ export class Loop {
 
   /** Attempts under way, and whatever waits for the disk. */
   get inFlight(): number {
-    return this.#slots.taken
+    return this.#slots.occupied
   }
 
   /** Neither an attempt nor a claim nor a read is under way. */
   get isIdle(): boolean {
-    if (this.#slots.taken > 0 || !this.#parts.orphans.isIdle) return false
+    if (this.#slots.occupied > 0 || !this.#parts.orphans.isIdle) return false
     return this.#claimer.underway + this.#named.underway + this.ahead.underway === 0
   }
 
@@ -151,7 +151,7 @@ export class Loop {
   #claim(work: EndpointWork, limit: number): void {
     if (!this.#parts.mayWork()) return
     this.#claimer.claim(work, limit, (claims) => {
-      for (const claim of claims) this.#takeStored(work, claim)
+      for (const claim of claims) this.#receiveStored(work, claim)
     })
   }
 
@@ -163,14 +163,14 @@ export class Loop {
       const isRefused = work.passage(this.#parts.clock.steady()) === 'refuse'
       for (const claim of claims) {
         if (isRefused) this.#untried.end(work, claim, 'breaker_open')
-        else this.#takeStored(work, claim)
+        else this.#receiveStored(work, claim)
       }
     })
   }
 
-  /** Takes up what was claimed at its birth, and is fresh from the intake; `giveSlots` starts it. */
-  takeFresh(work: EndpointWork, claim: Claim): void {
-    this.#take(work, claim)
+  /** Receives what was claimed at its birth, and is fresh from the intake; `giveSlots` starts it. */
+  receiveFresh(work: EndpointWork, claim: Claim): void {
+    this.#receive(work, claim)
     this.#act(work)
   }
 
@@ -179,13 +179,13 @@ export class Loop {
     return this.#named.hurry(work, deliveryId)
   }
 
-  /** Takes up what came from the store, where others may wait behind it. */
-  #takeStored(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
+  /** Receives what came from the store, where others may wait behind it. */
+  #receiveStored(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
     this.ahead.claimed(work)
-    this.#take(work, claim, queue)
+    this.#receive(work, claim, queue)
   }
 
-  #take(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
+  #receive(work: EndpointWork, claim: Claim, queue: Queue = 'ready'): void {
     switch (this.#quarantine.judge(work, claim)) {
       case 'run':
         work.enqueue(claim, queue)
@@ -242,7 +242,7 @@ export class Loop {
 
   #start(work: EndpointWork, underway: Underway): void {
     this.#underway.add(underway)
-    this.#slots.take()
+    this.#slots.occupy()
     this.#quarantine.starting(work)
     this.#deliver(work, underway).catch((err) => {
       // A defect costs the attempt and no more: what was not written is left to its lease, and tried again then.
@@ -257,8 +257,8 @@ export class Loop {
     let chain: readonly Returned[] = []
     let results: readonly ChangeResult[] = []
     try {
-      const tried = await this.#attempt(work, underway)
-      chain = this.#decide(work, underway, tried)
+      const made = await this.#attempt(work, underway)
+      chain = this.#decide(work, underway, made)
       results = await this.#settle(work, chain)
     } finally {
       this.#free(work, underway, chain)
@@ -268,17 +268,17 @@ export class Loop {
     this.goOn(work)
   }
 
-  async #attempt(work: EndpointWork, underway: Underway): Promise<Tried> {
+  async #attempt(work: EndpointWork, underway: Underway): Promise<AttemptMade> {
     const { claim, probe, startedAt, abort } = underway
     const { endpoint } = work
     const { conditions } = this.#parts
     try {
       if (probe) conditions.change(work, (condition) => conditionProbing(condition, endpoint, startedAt))
       this.ahead.starting(work, claim)
-      const tried = await tryOnce(this.#parts, parcelOf(endpoint, claim.delivery, claim.event), abort.signal)
+      const made = await makeAttempt(this.#parts, parcelOf(endpoint, claim.delivery, claim.event), abort.signal)
       work.noteTook(this.#parts.clock.steady() - startedAt)
-      if (tried.outcome.kind === 'delivered') work.noteAnswered(underway)
-      return tried
+      if (made.outcome.kind === 'delivered') work.noteAnswered(underway)
+      return made
     } finally {
       this.#underway.delete(underway)
     }
@@ -296,8 +296,8 @@ export class Loop {
   // ── 3. Decide ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** What has ended: this attempt, and what had been sent ahead behind it and came back before its turn. */
-  #decide(work: EndpointWork, underway: Underway, tried: Tried): readonly Returned[] {
-    return this.ahead.returned(work, this.#decisions.decide(work, underway.claim, tried, underway))
+  #decide(work: EndpointWork, underway: Underway, made: AttemptMade): readonly Returned[] {
+    return this.ahead.returned(work, this.#decisions.decide(work, underway.claim, made, underway))
   }
 
   // ── 4. Settle ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -305,7 +305,7 @@ export class Loop {
   #settle(work: EndpointWork, chain: readonly Returned[]): Promise<readonly ChangeResult[]> {
     const settled = this.#parts.settler.settle(this.#changes(work, chain))
     // It has its slot back: the next that waits in memory need not wait for the disk.
-    if (chain[0]?.tried.outcome.kind === 'delivered' && work.queued > 0) {
+    if (chain[0]?.made.outcome.kind === 'delivered' && work.queued > 0) {
       this.#slots.join(work)
       this.giveSlots()
     }
@@ -315,11 +315,11 @@ export class Loop {
   #changes(work: EndpointWork, chain: readonly Returned[]): readonly Change[] {
     const wantsNext = chain[0]?.claim.delivery.lane != null && this.#wantsNext(work)
     const claimNext = wantsNext ? this.#parts.clock.steady() + leaseMs : null
-    return chain.map(({ decision: { to, attempt }, tried }, index) => ({
+    return chain.map(({ decision: { to, attempt }, made }, index) => ({
       to,
       attempt,
       claimNext,
-      ran: tried.report.kind !== 'interrupted',
+      ran: made.report.kind !== 'interrupted',
       follows: index > 0,
     }))
   }
@@ -333,10 +333,10 @@ export class Loop {
 
   // ── 5. Report ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #report(work: EndpointWork, { claim, tried, decision, now }: Returned, result: ChangeResult): void {
+  #report(work: EndpointWork, { claim, made, decision, now }: Returned, result: ChangeResult): void {
     const { stuckLanes, lostLinks } = this.#parts
     const { to, whyDisabled } = decision
-    report(this.#parts, work.endpoint, claim, tried, { to, result })
+    report(this.#parts, work.endpoint, claim, made, { to, result })
     if (result.kind === 'applied') {
       stuckLanes.check(work.endpoint, claim.delivery, to, now)
       if (to.status === 'pending') lostLinks.endWaitsAfter(work, to.lastError)
@@ -354,7 +354,7 @@ export class Loop {
     if (result.kind === 'stale') log.warn({ deliveryId: to.id }, 'delivery.changed_meanwhile')
     else if (result.next !== null) {
       memory.force(work, result.next.event.body)
-      this.#takeStored(work, result.next)
+      this.#receiveStored(work, result.next)
     } else if (result.released) work.noteDue(clock.steady())
     const dueAt = to.status === 'pending' ? to.dueAt : null
     if (dueAt !== null) work.noteDue(dueAt)

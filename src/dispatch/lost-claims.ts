@@ -15,12 +15,12 @@ export type LostClaimsParts = Readonly<{
   goOn: (work: EndpointWork) => void
 }>
 
-/** Longer than a store takes to answer or to give up: what was on its way at one look is in memory, or lost, at the next. */
-const lookEveryMs = 45_000
+/** Longer than a store takes to answer or to give up: what was on its way at one check is in memory, or lost, at the next. */
+const checkEveryMs = 45_000
 
 /**
  * A claim that was made, but whose answer got lost with its connection, is in hand by the rows and in nobody's memory.
- * What is so at two looks in a row goes back: without it the claim would last as long as its lease, and hold its lane up.
+ * What is so at two checks in a row goes back: without it the claim would last as long as its lease, and hold its lane up.
  */
 export class LostClaims {
   readonly #parts: LostClaimsParts
@@ -33,15 +33,15 @@ export class LostClaims {
   }
 
   start(): void {
-    const look = () => this.#look().catch((err) => this.#parts.log.warn({ err }, 'claims.not_compared'))
-    this.#timer = setInterval(look, lookEveryMs).unref()
+    const check = () => this.#check().catch((err) => this.#parts.log.warn({ err }, 'claims.not_compared'))
+    this.#timer = setInterval(check, checkEveryMs).unref()
   }
 
   stop(): void {
     if (this.#timer !== null) clearInterval(this.#timer)
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const before = this.#suspects
     this.#suspects = new Map()
     // What is written, or in doubt, may still be answered with claims.

@@ -58,7 +58,7 @@ export class Memory {
   }
 
   /** Answers whether there was room. */
-  take(holder: Holder, body: Uint8Array): boolean {
+  occupy(holder: Holder, body: Uint8Array): boolean {
     const bytes = overheadBytes + (this.#large.has(body) ? 0 : body.length)
     if (this.#waiting.size > 0 || !this.#fits(holder, bytes)) return false
     this.force(holder, body)
@@ -138,7 +138,7 @@ export class Memory {
     })
   }
 
-  /** Whoever does not take the room in its turn leaves it to the next; who still wants some has joined again, last. */
+  /** One that does not occupy the room in its turn leaves it to the next; who still wants some has joined again, last. */
   #pass(): void {
     for (let turns = this.#waiting.size; turns > 0; turns--) {
       const [first] = this.#waiting

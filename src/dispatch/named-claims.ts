@@ -13,7 +13,7 @@ export type NamedClaimsParts = Readonly<{
   log: Logger
   memory: Memory
   stopping: AbortSignal
-  take: (work: EndpointWork, claim: Claim, queue: Queue) => void
+  receive: (work: EndpointWork, claim: Claim, queue: Queue) => void
   goOn: (work: EndpointWork) => void
 }>
 
@@ -54,9 +54,9 @@ export class NamedClaims {
     deliveryId: string,
     { queue, waits }: Readonly<{ queue: Queue; waits: boolean }>,
   ): Promise<void> {
-    const { log, take, goOn } = this.#parts
+    const { log, receive, goOn } = this.#parts
     try {
-      for (const claim of await this.#claim(work, deliveryId, waits)) take(work, claim, queue)
+      for (const claim of await this.#claim(work, deliveryId, waits)) receive(work, claim, queue)
     } catch (err) {
       // It is due, and on disk as such: the next claim brings it.
       log.warn({ err, deliveryId }, 'claim.failed')

@@ -14,21 +14,21 @@ export type ReplayNewsParts = Readonly<{
 type Told = Readonly<{ replay: Replay; at: number }>
 
 const tellEveryMs = 1_000
-/** After a look the reader belongs to the others for so many times as long as the look took. */
+/** After a poll the reader belongs to the others for so many times as long as the poll took. */
 const restFactor = 20
 const pageMax = 100
 
 /**
  * Tells how replays go on: what their steps do, and what becomes of the deliveries that they requeued. The store counts
- * outcomes where they happen, so they are looked up here while any are missing.
+ * outcomes where they happen, so they are polled here while any are missing.
  */
 export class ReplayNews {
   readonly #parts: ReplayNewsParts
   /** Replays with outcomes to come, or that still run, as they were last told. */
   readonly #open = new Map<string, Told>()
   #timer: NodeJS.Timeout | null = null
-  #looking: Promise<void> = Promise.resolve()
-  #isLooking = false
+  #polling: Promise<void> = Promise.resolve()
+  #isPolling = false
   #stopped = false
 
   constructor(parts: ReplayNewsParts) {
@@ -45,13 +45,13 @@ export class ReplayNews {
       for (const replay of page.items) this.#open.set(replay.id, { replay, at: clock.steady() })
       cursor = page.next
     }
-    this.#lookLater(tellEveryMs)
+    this.#pollLater(tellEveryMs)
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
     if (this.#timer !== null) clearTimeout(this.#timer)
-    await this.#looking
+    await this.#polling
   }
 
   /** The replay as it is now. A new status is told at once, progress once a second. */
@@ -65,7 +65,7 @@ export class ReplayNews {
       this.#open.delete(replay.id)
       log.info({ replayId: replay.id, status: replay.status, ...countsOf(replay) }, 'replay.settled')
     } else this.#open.set(replay.id, { replay, at: isDue ? now : told.at })
-    this.#lookLater(tellEveryMs)
+    this.#pollLater(tellEveryMs)
   }
 
   #tell(replay: Replay): void {
@@ -73,29 +73,29 @@ export class ReplayNews {
     this.#parts.notices.publish({ kind: 'replay.changed', tenant, replayId, status, ...countsOf(replay) })
   }
 
-  #lookLater(ms: number): void {
-    if (this.#timer !== null || this.#isLooking || this.#stopped || this.#open.size === 0) return
+  #pollLater(ms: number): void {
+    if (this.#timer !== null || this.#isPolling || this.#stopped || this.#open.size === 0) return
     this.#timer = setTimeout(() => {
       this.#timer = null
-      this.#looking = this.#look()
+      this.#polling = this.#poll()
     }, ms)
     this.#timer.unref()
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { clock, log } = this.#parts
     const began = clock.steady()
-    this.#isLooking = true
+    this.#isPolling = true
     try {
-      for (const [id, told] of [...this.#open]) if (!this.#stopped) await this.#lookAt(id, told)
+      for (const [id, told] of [...this.#open]) if (!this.#stopped) await this.#pollOne(id, told)
     } catch (err) {
       log.warn({ err }, 'replays.not_read')
     }
-    this.#isLooking = false
-    this.#lookLater(Math.max(tellEveryMs, restFactor * (clock.steady() - began)))
+    this.#isPolling = false
+    this.#pollLater(Math.max(tellEveryMs, restFactor * (clock.steady() - began)))
   }
 
-  async #lookAt(id: string, told: Told): Promise<void> {
+  async #pollOne(id: string, told: Told): Promise<void> {
     const replay = await this.#parts.store.getReplay(id)
     // Seen by somebody else meanwhile: what was read may be older than that.
     if (this.#open.get(id) !== told) return

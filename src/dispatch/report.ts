@@ -3,7 +3,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import type { Logger } from '../log.ts'
 import type { Notices } from '../notices.ts'
 import type { Change, ChangeResult, Claim } from '../store/pipeline-store.ts'
-import type { Tried } from './attempt.ts'
+import type { AttemptMade } from './attempt.ts'
 
 export type ReportParts = Readonly<{ log: Logger; notices: Notices; clock: Clock }>
 
@@ -12,7 +12,7 @@ export function report(
   parts: ReportParts,
   endpoint: Endpoint,
   claim: Claim,
-  { outcome, attempt }: Tried,
+  { outcome, attempt }: AttemptMade,
   settled: { to: Change['to']; result: ChangeResult },
 ): void {
   const { to, result } = settled

@@ -10,23 +10,23 @@ export class Slots {
   readonly #max: number
   /** Who wants a slot, in the order of their turns. */
   readonly #turns = new Set<EndpointWork>()
-  #taken = 0
+  #occupied = 0
 
   constructor(max: number) {
     this.#max = max
   }
 
   /** Attempts under way, and whatever waits for the disk. */
-  get taken(): number {
-    return this.#taken
+  get occupied(): number {
+    return this.#occupied
   }
 
-  take(): void {
-    this.#taken += 1
+  occupy(): void {
+    this.#occupied += 1
   }
 
   free(): void {
-    this.#taken -= 1
+    this.#occupied -= 1
   }
 
   join(work: EndpointWork): void {
@@ -40,7 +40,7 @@ export class Slots {
   /** Lets endpoints start attempts as long as there are slots. `start` answers whether it wants another turn. */
   give(mayHave: (work: EndpointWork) => boolean, start: (work: EndpointWork) => boolean): void {
     for (const work of this.#turns) {
-      if (this.#taken >= this.#max) return
+      if (this.#occupied >= this.#max) return
       if (!this.#hasShare(work) || !mayHave(work)) continue
       this.#turns.delete(work)
       // Whoever wants more goes to the end, behind those that have not had a turn.
@@ -51,6 +51,6 @@ export class Slots {
   /** However many attempts hang: one endpoint gets a share of the slots, and the last ones are for those that have none. */
   #hasShare({ underway }: EndpointWork): boolean {
     if (underway === 0) return true
-    return underway < this.#max * shareMax && this.#taken < this.#max * (1 - spareShare)
+    return underway < this.#max * shareMax && this.#occupied < this.#max * (1 - spareShare)
   }
 }

@@ -60,7 +60,7 @@ export class Untried {
   #settle(work: EndpointWork, claim: Claim, to: Change['to']): void {
     const { memory, slots, log } = this.#parts
     memory.free(work, claim.event.body)
-    slots.take()
+    slots.occupy()
     this.#write(work, claim, to).catch((err) => log.error({ err, deliveryId: to.id }, 'delivery.defect'))
   }
 

@@ -53,8 +53,7 @@ export class EdgeLink {
     this.#settings = settings
     this.#socket = new HubSocket(settings.socket, settings.silenceMsMax, {
       opened: () => this.#greet(),
-      text: (data) => this.#read(data),
-      binary: (data) => this.#take(data),
+      message: (data) => (typeof data === 'string' ? this.#read(data) : this.#take(data)),
       ended: (end) => this.#end(end),
     })
   }

@@ -72,8 +72,21 @@ function fitting(key: string): string {
 
 /** Headers that speak to this hop alone, frame the request, or give a right to whoever has them. */
 const leftOut: ReadonlySet<string> = new Set([
-  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'],
-  ...['transfer-encoding', 'upgrade', 'expect', 'content-length', 'host', 'cookie', 'authorization', 'set-cookie'],
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'expect',
+  'content-length',
+  'host',
+  'cookie',
+  'authorization',
+  'set-cookie',
 ])
 
 /** Bounded by what the server takes as the head of a request. */

@@ -36,7 +36,7 @@ export interface FreshWork {
   /** When the lease ends if the dispatcher takes a new delivery of this endpoint at once; null when it must wait. */
   reserve(endpoint: Endpoint, body: Uint8Array): number | null
   /** Deliveries that were reserved and born claimed. */
-  take(claims: readonly Claim[]): void
+  receive(claims: readonly Claim[]): void
   /** A reservation that came to nothing. */
   unreserve(endpoint: Endpoint, body: Uint8Array): void
   /** A delivery waits in the store: it is claimed when it is due. */
@@ -183,7 +183,7 @@ export class Intake {
       if (item === undefined || item.duplicate) this.#forgoAll(plan)
       else this.#handOverOne(plan, item, claims)
     })
-    if (claims.length > 0) this.#parts.fresh.take(claims)
+    if (claims.length > 0) this.#parts.fresh.receive(claims)
   }
 
   #handOverOne({ arrival, endpoints }: Planned, item: AppendedItem, claims: Claim[]): void {

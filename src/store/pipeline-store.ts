@@ -35,7 +35,7 @@ export interface PipelineStore {
   claim(request: ClaimRequest): Promise<ClaimAnswer>
 
   /**
-   * The only way a delivery changes. A change applies if the delivery still has the version before the new one;
+   * The only way an outcome of an attempt is written. A change applies if the delivery still has the version before the new one;
    * otherwise it is stale and changes nothing. Its attempt, if any, goes to the attempt log with it. When a change
    * ends the head of an ordered lane, the next in line becomes due, or, with `claimNext`, is claimed and returned.
    * That one has no interruptions: only a head can have been in hand. One with a large body becomes due in any case:

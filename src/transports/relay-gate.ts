@@ -11,7 +11,7 @@ export interface RelayGate {
   linkOf(relayId: string): PlacedLink | null
 
   /** Reads anew what other processes know of their hubs. */
-  look(): Promise<void>
+  poll(): Promise<void>
 }
 
 export type Upgrade = Readonly<{ request: IncomingMessage; socket: Duplex; head: Buffer }>

@@ -10,7 +10,7 @@ const unreadable = { kind: 'answered', statusCode: 503, headers: null, body: '' 
 
 describe('an attempt whose way ends in a defect', () => {
   test('keeps neither a slot nor memory, and its delivery is tried again when its lease has ended', async (t) => {
-    const bench = await openBench(t, { triesMax: 1, script: () => unreadable })
+    const bench = await openBench(t, { attemptsMax: 1, script: () => unreadable })
     const endpoint = await bench.add({ concurrency: 1 })
     await bench.send({ n: 0 })
     await bench.quiet()

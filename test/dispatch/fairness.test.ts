@@ -5,7 +5,7 @@ import { anInput, answered, type Bench, openBench } from '../support/dispatch-be
 
 describe('fairness', () => {
   test('an endpoint with thousands queued has half of the slots at most: the single event of another goes at once', async (t) => {
-    const bench = await openBench(t, { triesMax: 4, script: () => 'hold' })
+    const bench = await openBench(t, { attemptsMax: 4, script: () => 'hold' })
     const busy = await bench.add({ types: ['busy'], concurrency: 100 })
     const small = await bench.add({ types: ['small'] })
     await fill(bench, 'busy', 2_000)
@@ -16,7 +16,7 @@ describe('fairness', () => {
   })
 
   test('when endpoints hang, the last slots are for those that have none', async (t) => {
-    const bench = await openBench(t, { triesMax: 20, script: () => 'hold' })
+    const bench = await openBench(t, { attemptsMax: 20, script: () => 'hold' })
     for (const type of ['a', 'b']) {
       await bench.add({ types: [type], concurrency: 10 })
       await fill(bench, type, 50)
@@ -29,7 +29,7 @@ describe('fairness', () => {
   })
 
   test('many endpoints with queues get turns one after another', async (t) => {
-    const bench = await openBench(t, { triesMax: 1, script: () => 'hold' })
+    const bench = await openBench(t, { attemptsMax: 1, script: () => 'hold' })
     const endpoints: Endpoint[] = []
     for (const type of ['a', 'b', 'c', 'd']) endpoints.push(await bench.add({ types: [type] }))
     for (const type of ['a', 'b', 'c', 'd']) await fill(bench, type, 20)
@@ -43,7 +43,7 @@ describe('fairness', () => {
   })
 
   test('neither the cap over all endpoints nor that of one is ever passed', async (t) => {
-    const bench = await openBench(t, { triesMax: 12, script: () => 'hold' })
+    const bench = await openBench(t, { attemptsMax: 12, script: () => 'hold' })
     const endpoints: Endpoint[] = []
     for (const [type, concurrency] of [
       ['a', 1],
@@ -67,7 +67,7 @@ describe('fairness', () => {
   })
 
   test('an endpoint reaches the concurrency it was given, also the largest', async (t) => {
-    const bench = await openBench(t, { triesMax: 2_000, script: () => 'hold' })
+    const bench = await openBench(t, { attemptsMax: 2_000, script: () => 'hold' })
     const endpoint = await bench.add({ concurrency: 1_000 })
     for (let n = 0; n < 15; n++) await fill(bench, 'order.created', 100)
     assert.equal(bench.wire.openOf(endpoint), 1_000)
@@ -91,7 +91,7 @@ describe('fairness', () => {
   })
 
   test("a person's retry respects concurrency, rate limit and the cap over all", async (t) => {
-    const bench = await openBench(t, { triesMax: 2, script: () => answered(400) })
+    const bench = await openBench(t, { attemptsMax: 2, script: () => answered(400) })
     const endpoint = await bench.add({ concurrency: 1 })
     for (let n = 0; n < 5; n++) await bench.send({ n })
     await bench.quiet()

@@ -47,7 +47,7 @@ describe('fresh events', () => {
       },
     ]
     const bench = await openBench(t, {
-      triesMax: 50,
+      attemptsMax: 50,
       script: (parcel) => {
         const n = numberIn(parcel)
         return answers[n % 7]?.(parcel.attempt, n) ?? answered(200)

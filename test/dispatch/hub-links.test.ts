@@ -196,12 +196,12 @@ describe('hubs of several members', limits, () => {
       read.resolve()
       return late.promise.then(() => answer)
     }
-    const first = a.hubs.look()
+    const first = a.hubs.poll()
     await read.promise
     a.watched.onAnswer = (_name, answer) => answer
     b.come()
     await b.stored('one')
-    await a.hubs.look()
+    await a.hubs.poll()
     late.resolve()
     await first
     assert.equal(a.hubs.linkOf(home.id)?.member, b.id)
@@ -217,7 +217,7 @@ describe('hubs of several members', limits, () => {
     a.links.set(home.id, { ...facts, roundTripMs: 7 })
     for (let beats = 0; beats < beatsPerRenewal; beats++) a.hubs.onBeat()
     await eventually('b knows', async () => {
-      await b.hubs.look()
+      await b.hubs.poll()
       return b.hubs.linkOf(home.id)?.roundTripMs === 7 ? true : null
     })
     assert.deepEqual([b.moved, a.evicted], [[home.id], []])

@@ -10,7 +10,7 @@ import { anInput, answered, type Bench, numberIn, openBench, unreachable } from 
 describe('lanes', () => {
   for (const ordering of ['key', 'endpoint'] as const) {
     test(`${ordering}: no event is tried before the end of the one before it is on disk, whatever happens`, async (t) => {
-      const bench = await openBench(t, { triesMax: 20 })
+      const bench = await openBench(t, { attemptsMax: 20 })
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
           await walk(bench, ordering, steps)

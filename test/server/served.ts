@@ -90,7 +90,7 @@ export async function openServedParts(
     composeTest: () => {
       throw new Error('no test events here')
     },
-    triesMax: 10,
+    attemptsMax: 10,
     memoryBytesMax: config.memoryBytesMax,
     laneStuckMs: config.laneStuckMs,
   })
@@ -181,7 +181,7 @@ export async function openServedParts(
 const closedGate: RelayGate = {
   admit: ({ id }) => assert.fail(`${id} came in`),
   linkOf: () => null,
-  look: async () => {},
+  poll: async () => {},
 }
 
 const databaseFile = 'posthorn.db'

@@ -72,7 +72,7 @@ export type Bench = Readonly<{
 }>
 
 export type BenchSettings = Readonly<{
-  triesMax?: number
+  attemptsMax?: number
   state?: SharedState
   laneStuckMs?: number
   memoryBytesMax?: number
@@ -159,7 +159,7 @@ export async function openBench(t: TestContext, settings: BenchSettings = {}): P
       throw new Error('no try-outs here')
     },
     laneStuckMs: settings.laneStuckMs ?? 15 * 60_000,
-    triesMax: settings.triesMax ?? 1_000,
+    attemptsMax: settings.attemptsMax ?? 1_000,
     memoryBytesMax: settings.memoryBytesMax ?? 64 * 1024 * 1024,
   })
   if (settings.paused) dispatcher.paused = true

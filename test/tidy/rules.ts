@@ -279,6 +279,12 @@ const writtenOut: Rule = (files) =>
         /\.\.\.\{/g,
         () => 'an object is spread where it is written: write its fields into the outer one',
       ),
+      ...matches(
+        file,
+        mask(file.text, 'code and strings'),
+        /\.\.\.\[\s*['"`\d][^\]]*\](?!\s*\.)/g,
+        () => 'a list is spread where it is written: write its items into the outer one',
+      ),
       ...matches(file, code, /\bOmit<[^=;]*?>\s*&/g, () => 'a type is carved out of another and glued: name its parts'),
     ]
   })

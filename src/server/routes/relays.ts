@@ -120,7 +120,7 @@ function readRoutes(api: Api, parts: RelayParts): void {
       const { tenant } = scope.filter(query.tenant)
       const matching = relays.list().filter((relay) => tenant === undefined || relay.tenant === tenant)
       const page = pageById(matching, query)
-      await gate.look()
+      await gate.poll()
       return { items: shown(parts, page.items, await stats.readFresh()), next: page.next }
     },
   })
@@ -135,7 +135,7 @@ function readRoutes(api: Api, parts: RelayParts): void {
     responses: { 200: relayAnswer },
     handler: async ({ scope, params: { id } }) => {
       const relay = known(relays, scope, id)
-      await gate.look()
+      await gate.poll()
       return shown(parts, [relay], await stats.readFresh())[0]
     },
   })

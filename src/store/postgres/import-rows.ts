@@ -103,8 +103,18 @@ export const inserts: Inserts = {
   ],
   attempts: (rows) => {
     const names = [
-      ...['delivery', 'number', 'started_at', 'took_ms', 'status_code', 'outcome', 'error', 'response_headers'],
-      ...['response_body', 'stack', 'error_class', 'dependency'],
+      'delivery',
+      'number',
+      'started_at',
+      'took_ms',
+      'status_code',
+      'outcome',
+      'error',
+      'response_headers',
+      'response_body',
+      'stack',
+      'error_class',
+      'dependency',
     ]
     const types = ['uuid', 'int', 'bigint', 'int', 'int', ...names.slice(5).map(() => 'text')]
     const values = attemptValues(rows)

@@ -13,7 +13,15 @@ import { inspectServer } from './server-check.ts'
 
 /** Where they are, all that others have put into a database shows. */
 const tables = [
-  ...['endpoints', 'registry', 'replays', 'events', 'live', 'ended', 'attempts', 'idempotency_keys', 'origins'],
+  'endpoints',
+  'registry',
+  'replays',
+  'events',
+  'live',
+  'ended',
+  'attempts',
+  'idempotency_keys',
+  'origins',
   'dead_letter_hours',
 ]
 

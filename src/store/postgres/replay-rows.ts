@@ -4,8 +4,22 @@ import type { Span } from './matching.ts'
 
 /** As `toReplay` and `toJob` read them. */
 export const replayColumns = [
-  ...['id', 'tenant', 'status', 'settings', 'matched', 'requeued', 'delivered', 'failed_again', 'skipped'],
-  ...['created_at', 'updated_at', 'ended_at', 'settled_at', 'no', 'done_id', 'last_id'],
+  'id',
+  'tenant',
+  'status',
+  'settings',
+  'matched',
+  'requeued',
+  'delivered',
+  'failed_again',
+  'skipped',
+  'created_at',
+  'updated_at',
+  'ended_at',
+  'settled_at',
+  'no',
+  'done_id',
+  'last_id',
 ].join(', ')
 
 /** A replay, its number, and the row keys that it has still to look at. */

@@ -24,8 +24,7 @@ export type SocketEnd =
 
 export type HubSocketListener = Readonly<{
   opened(): void
-  text(data: string): void
-  binary(data: Buffer): void
+  message(data: string | Buffer): void
   /** Once, and nothing after it. */
   ended(end: SocketEnd): void
 }>
@@ -106,8 +105,7 @@ export class HubSocket {
     })
     ws.on('message', (data: Buffer, isBinary: boolean) => {
       if (this.#end !== null) return
-      if (isBinary) this.#listener.binary(data)
-      else this.#listener.text(data.toString())
+      this.#listener.message(isBinary ? data : data.toString())
     })
     ws.on('unexpected-response', (_request, response) => {
       response.destroy()
