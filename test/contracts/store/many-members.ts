@@ -47,8 +47,9 @@ export function manyMembersContract(open: () => Promise<MembersUnderTest>): void
     const [a, b] = [await under.open(), await under.open()]
     await a.join()
     await b.join()
-    await a.beat(['ep_1'])
-    assert.deepEqual((await b.beat(['ep_2'])).handlersElsewhere, ['ep_1'])
+    await a.beat({ handlers: ['ep_1'], isWorking: true })
+    const { handlersElsewhere } = await b.beat({ handlers: ['ep_2'], isWorking: true })
+    assert.deepEqual(handlersElsewhere, ['ep_1'])
   })
 
   promise('what a member has in hand is listed for it, and for no other', async (under) => {
