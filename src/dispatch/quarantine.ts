@@ -78,14 +78,14 @@ export class Quarantine {
   untried(claim: Claim): void {
     if (this.#alone === claim.delivery.id) this.#alone = null
     else if (this.#later.length === 0) return
-    this.#goOn()
+    this.#fetchNext()
   }
 
   get #active(): boolean {
     return this.#alone !== null || this.#later.length > 0 || this.#fetching
   }
 
-  #goOn(): void {
+  #fetchNext(): void {
     if (this.#alone !== null || this.#running > 0 || this.#fetching) return
     const next = this.#later.shift()
     if (next === undefined) {
@@ -97,7 +97,7 @@ export class Quarantine {
     this.#fetching = true
     this.#fetch(next).finally(() => {
       this.#fetching = false
-      this.#goOn()
+      this.#fetchNext()
     })
   }
 }

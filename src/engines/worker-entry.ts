@@ -12,9 +12,9 @@ import type { FromWorker, ToWorker } from './worker-messages.ts'
 
 const parent = Number(process.argv[2])
 const post = process.send?.bind(process)
-// The channel is ours: what a handler or a package of its sends there would be taken for an answer.
+// The channel is ours: what a handler or a package of its sends there would be taken for an answer. `disconnect` stays,
+// because Node calls it when the parent is gone.
 Reflect.deleteProperty(process, 'send')
-Reflect.deleteProperty(process, 'disconnect')
 
 type Current = Readonly<{ job: number; context: RunContext | null }>
 

@@ -57,6 +57,11 @@ describe('a worker that dies costs only the run that it had', () => {
     })
   }
 
+  test('by leaving us', async (t) => {
+    const { run } = await amongInnocents(t, aTask('disconnects'))
+    assert.equal(run.kind === 'died' && run.death.signal, 'SIGKILL')
+  })
+
   test('by us, when it has closed its channel', async (t) => {
     const { run } = await amongInnocents(t, aTask('closesItsChannel'))
     assert.equal(run.kind === 'died' && run.death.signal, 'SIGKILL')

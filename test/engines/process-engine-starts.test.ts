@@ -32,6 +32,18 @@ describe('a worker that dies while it starts', () => {
     assert.equal(told.pids.length, 2)
   })
 
+  test('is forgotten when another one has started', async (t) => {
+    const { engine, told } = processEngine(t, { workersMax: 1 })
+    told.onTold = ({ msg, pid }) => {
+      if (msg === 'worker.started' && [1, 2, 4].includes(told.pids.length)) process.kill(Number(pid), 'SIGKILL')
+    }
+    assert.deepEqual(await engine.run(aTask('returns'), never), returned)
+    assert.equal((await engine.run(aTask('exits', { code: 3 }), never)).kind, 'died')
+    assert.deepEqual(await engine.run(aTask('returns'), never), returned)
+    const failedStarts = told.of('worker.start_failed').map((line) => line.failedStarts)
+    assert.deepEqual(failedStarts, [1, 2, 1])
+  })
+
   test('again and again, tells those who wait, and spends none of their attempts', async (t) => {
     const { engine, told } = processEngine(t, { workersMax: 2 })
     told.onTold = ({ msg, pid }) => {

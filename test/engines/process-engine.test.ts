@@ -79,6 +79,7 @@ describe('an aborted run in a process', () => {
     assert.deepEqual(await waiting, { kind: 'interrupted' })
     reports.release()
     assert.deepEqual(await Promise.all([running, behind]), [returned, returned])
+    assert.equal(reports.count(), 1, 'it has not begun')
   })
 })
 

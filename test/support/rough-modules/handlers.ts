@@ -98,7 +98,9 @@ export const startsOthers: Handler = async ({ data }: Of<'to'>) => {
 
 /** Returns, and leaves a process behind whose id it prints. */
 export const leavesAProcess: Handler = () => {
-  console.log(spawn('sleep', ['600'], { stdio: 'ignore' }).pid)
+  const left = spawn('sleep', ['600'], { stdio: 'ignore' })
+  left.unref()
+  console.log(left.pid)
 }
 
 /** Cuts itself off from its parent, and stays. */
@@ -107,6 +109,11 @@ export const closesItsChannel: Handler = async () => {
   const { _disconnect: disconnect } = process as { _disconnect?: () => void }
   disconnect?.call(process)
   await new Promise((resolve) => setTimeout(resolve, 600_000))
+}
+
+export const disconnects: Handler = async () => {
+  process.disconnect?.()
+  await new Promise(() => {})
 }
 
 export const printsAFatalLine: Handler = () => {
@@ -127,7 +134,6 @@ export const prints: Handler = () => {
 /** With the function that Node itself uses: the usual one is hidden. */
 export const sendsMessages: Handler = async () => {
   if (process.send !== undefined) throw new Error('a handler can send messages')
-  if (process.disconnect !== undefined) throw new Error('a handler can close the channel')
   const { _send: send } = process as { _send?: (message: unknown) => void }
   for (const message of [null, 7, 'ready', {}, { kind: 'ended', job: 1 }, { posthorn: 1, kind: 'other', job: 1 }]) {
     send?.call(process, message)
