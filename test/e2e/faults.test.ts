@@ -17,7 +17,7 @@ describe('members under load', { skip: noOwnPostgres() ?? false }, () => {
     await scene.postgres.start()
     for (const member of scene.members) {
       await scene.arrived(60)
-      assert.equal(await member.server.stop(), 0)
+      assert.equal(await member.server.stop(), 0, member.server.said().slice(-3_000))
       await scene.start(member)
     }
     await scene.arrived(60)

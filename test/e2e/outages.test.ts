@@ -14,6 +14,8 @@ async function allRefuse(scene: FaultScene, code: string, reason: RegExp): Promi
   await eventually('all refuse events', async () => {
     const answers = await scene.sendToEach()
     return answers.every(({ status }) => status === 503) ? true : null
+  }).catch((error) => {
+    throw new Error(`${error.message}\n${scene.members.map(({ server }) => server.said().slice(-2_000)).join('\n')}`)
   })
   for (const answer of await scene.sendToEach()) assert.deepEqual(answer, expected)
   for (const { status, retryAfter, reasons } of await scene.readiness()) {

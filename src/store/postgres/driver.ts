@@ -95,7 +95,11 @@ export async function openPool(settings: ConnectionSettings, max: number): Promi
   const pool = new driver.Pool({ ...optionsOf(settings), max, idleTimeoutMillis: 30_000, verify })
   pool.on('error', () => {})
   const clients = new Set<PoolClient>()
-  pool.on('connect', (client) => clients.add(client))
+  pool.on('connect', (client) => {
+    clients.add(client)
+    // While it is verified nobody else listens, and a connection that breaks then would end the process.
+    client.on('error', () => {})
+  })
   pool.on('remove', (client) => clients.delete(client))
   clientsOf.set(pool, clients)
   return pool
