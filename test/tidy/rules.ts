@@ -178,6 +178,8 @@ const ENTRIES = ['src/index.ts', 'src/cli/main.ts']
 /** Not reached yet, each with the reason. One that is reached leaves the list. */
 const AWAITED: Readonly<Record<string, string>> = {
   'src/shared-state/dedup.ts': 'the Kafka consumer, which uses it, is the next to be built',
+  'src/core/offsets.ts': 'the Kafka consumer commits by it',
+  'src/core/offset-metadata.ts': 'the Kafka consumer commits by it',
 }
 
 export const noOrphans: Rule = (files) => {
