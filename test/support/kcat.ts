@@ -90,6 +90,7 @@ export type KcatCommit = Readonly<{
   topic: string
   partition: number
   offset: number
+  /** Without the NUL that librdkafka sends at its end. */
   metadata: string
 }>
 
@@ -108,7 +109,8 @@ function* commitsIn(bytes: Buffer): Generator<KcatCommit> {
     const version = value.int16()
     const offset = value.int64()
     if (version >= 3) value.int32()
-    yield { ...where, offset, metadata: value.text() }
+    const metadata = version >= 4 ? value.compactText() : value.text()
+    yield { ...where, offset, metadata: metadata.replace(/\0$/, '') }
   }
 }
 
@@ -140,7 +142,21 @@ class Fields {
   }
 
   text(): string {
-    const size = this.int16()
+    return this.#take(this.int16())
+  }
+
+  /** Its length, and one, stands before it as a number of seven bits a byte. */
+  compactText(): string {
+    let size = 0
+    for (let unit = 1; ; unit *= 128) {
+      const byte = this.#bytes.readUInt8(this.#at)
+      this.#at += 1
+      size += (byte % 128) * unit
+      if (byte < 128) return this.#take(size - 1)
+    }
+  }
+
+  #take(size: number): string {
     this.#at += size
     return this.#bytes.subarray(this.#at - size, this.#at).toString()
   }
