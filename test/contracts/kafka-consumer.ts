@@ -162,6 +162,22 @@ export function kafkaConsumerContract(name: string, scene: () => KafkaScene): vo
       member.consumer.pause([{ topic: `${topic}.none`, partition: 3 }])
     })
 
+    test('keeps a partition paused that its owner pauses when it is assigned', async (t) => {
+      const it = scene()
+      const topic = await it.aTopic(t, 2)
+      for (const partition of [0, 1]) await it.kcat.produce({ topic, partition, records: texts(0, 3) })
+      const paused = [{ topic, partition: 0 }]
+      const doing: Doing = { onAssigned: async (member) => member.consumer.pause(paused) }
+      const member = await join(t, it, topic, {}, doing)
+      await member.untilRecords(3)
+      await it.kcat.produce({ topic, partition: 1, records: texts(3, 6) })
+      await member.untilRecords(6)
+      assert.deepEqual([member.of(0), member.of(1)], [[], upTo(6)])
+      member.consumer.resume(paused)
+      await member.untilRecords(9)
+      assert.deepEqual(member.of(0), upTo(3))
+    })
+
     test('goes back and forth in a partition', async (t) => {
       const it = scene()
       const topic = await it.aTopic(t, 1)

@@ -135,6 +135,18 @@ function producerContract(name: string, scene: () => KafkaScene): void {
       assert.equal(after?.kind, 'acknowledged')
     })
 
+    test('sends whatever the topic takes, however large', async (t) => {
+      const it = scene()
+      const topic = await it.aTopic(t, 1, { 'max.message.bytes': '4000000' })
+      const producer = await aProducer(t, it)
+      const [large, tooLarge] = await producer.send([
+        message(topic, 'x'.repeat(3_000_000)),
+        message(topic, 'x'.repeat(5_000_000)),
+      ])
+      assert.equal(large?.kind, 'acknowledged')
+      assert.equal(tooLarge?.kind === 'failed' && tooLarge.error.kind, 'too_large')
+    })
+
     test('sends what waits when it is closed, and takes no more', async (t) => {
       const it = scene()
       const topic = await it.aTopic(t, 1)

@@ -9,7 +9,7 @@ import type {
 import { KafkaError } from '../kafka-error.ts'
 import { Assignment, nameOf } from './assignment.ts'
 import { Commits, metadataProblem } from './commits.ts'
-import { answerMsMaxDefault, configured, connect } from './connection.ts'
+import { answerMsMaxDefault, configured, connect, disconnect } from './connection.ts'
 import type { Native, NativeConsumer, NativeError, NativeMessage, NativePartition } from './native.ts'
 import { asked, kafkaError, kindOf, thrown } from './problems.ts'
 import { committedOffsets, recordOf } from './records.ts'
@@ -122,7 +122,7 @@ export class ConfluentConsumer implements KafkaConsumer {
       await this.#consume()
     }
     this.#commits.close()
-    await new Promise<void>((resolve) => this.#client.disconnect(resolve))
+    await disconnect((done) => this.#client.disconnect(done))
   }
 
   get #answerMsMax(): number {

@@ -1,6 +1,6 @@
 import type { KafkaMessage, KafkaProducer, Produced, ProducerOptions } from '../driver.ts'
 import { KafkaError } from '../kafka-error.ts'
-import { configured, connect } from './connection.ts'
+import { configured, connect, disconnect } from './connection.ts'
 import type { Native, NativeError, NativeProducer, NativeReport } from './native.ts'
 import { kafkaError, thrown } from './problems.ts'
 import { bufferOf, nativeHeaders } from './records.ts'
@@ -19,7 +19,7 @@ export class ConfluentProducer implements KafkaProducer {
 
   static async open(native: Native, options: ProducerOptions): Promise<ConfluentProducer> {
     const producer = configured(() => new ConfluentProducer(new native.Producer(producerSettings(options))))
-    await connect(producer.#client, options)
+    await connect(producer.#client, options, () => producer.#serve())
     // Reports come without our asking, from a thread of the client.
     producer.#client.setPollInBackground(true)
     return producer
@@ -41,11 +41,19 @@ export class ConfluentProducer implements KafkaProducer {
 
   async #close(waitMsMax: number): Promise<void> {
     await new Promise<void>((resolve) => this.#client.flush(waitMsMax, resolve))
-    await new Promise<void>((resolve) => this.#client.disconnect(0, resolve))
+    await disconnect((done) => this.#client.disconnect(0, done))
     // The client reports nothing more.
     const message = 'The Kafka producer was closed before a broker had acknowledged the message.'
     for (const settle of this.#pending.values()) settle(failed(new KafkaError('closed', message)))
     this.#pending.clear()
+  }
+
+  #serve(): void {
+    try {
+      this.#client.poll()
+    } catch {
+      // It is not made yet.
+    }
   }
 
   #send(message: KafkaMessage): Promise<Produced> {

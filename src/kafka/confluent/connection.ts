@@ -5,6 +5,8 @@ import type { NativeError } from './native.ts'
 import { kafkaError, reported } from './problems.ts'
 
 export const answerMsMaxDefault = 10_000
+const serveEveryMs = 50
+const disconnectMsMax = 5_000
 
 interface Connectable {
   connect(options: Readonly<{ timeout: number }>, callback: (error: NativeError | null | undefined) => void): void
@@ -14,9 +16,10 @@ interface Connectable {
 
 /**
  * Resolves when a broker has answered. The client itself would only say that time is up; what it reported meanwhile is the
- * reason. A password that is wrong stays wrong, so that is not waited for.
+ * reason. A password that is wrong stays wrong, so that is not waited for. `serve` lets the client report, where it does
+ * not by itself.
  */
-export async function connect(client: Connectable, options: ConnectionOptions): Promise<void> {
+export async function connect(client: Connectable, options: ConnectionOptions, serve = () => {}): Promise<void> {
   const refused = Promise.withResolvers<never>()
   const answered = Promise.withResolvers<void>()
   let reason: KafkaError | null = null
@@ -29,14 +32,30 @@ export async function connect(client: Connectable, options: ConnectionOptions): 
   })
   const timeout = options.answerMsMax ?? answerMsMaxDefault
   client.connect({ timeout }, (error) => (error ? answered.reject(error) : answered.resolve()))
+  const serving = setInterval(serve, serveEveryMs)
   try {
     await Promise.race([answered.promise, refused.promise])
     isOpen = true
   } catch (error) {
-    // It disconnects by itself when it gives up.
-    await answered.promise.catch(() => {})
+    // It disconnects by itself when it gives up, which may be later.
+    answered.promise.catch(() => {})
+    if (error instanceof KafkaError) throw connectionError(options.brokers, error)
     throw connectionError(options.brokers, reason ?? kafkaError('It does not open', error as NativeError))
+  } finally {
+    clearInterval(serving)
   }
+}
+
+/**
+ * The client waits for what is under way, such as a commit to a broker that is gone. We do not, for ever: it goes on in the
+ * background.
+ */
+export async function disconnect(start: (done: () => void) => void): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, disconnectMsMax)
+  start(resolve)
+  await promise
+  clearTimeout(timer)
 }
 
 function connectionError(brokers: string, cause: KafkaError): Error {

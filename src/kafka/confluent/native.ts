@@ -60,6 +60,7 @@ export interface NativeProducer extends NativeClient {
   on(event: 'event.error', listener: (error: NativeError) => void): void
   on(event: 'delivery-report', listener: NativeCallback<NativeReport>): void
   setPollInBackground(is: boolean): void
+  poll(): void
   produce(
     topic: string,
     partition: number | null,
@@ -132,7 +133,7 @@ export type Native = Readonly<{
 }>
 
 const packageName = '@confluentinc/kafka-javascript'
-const version = '^1.10.0'
+const version = '^1.10.1'
 
 /** Installed by those who use it: beside Posthorn, else in `folder`. It may be loaded in one thread of a process only. */
 export function loadNative(folder: string | null): Native {
