@@ -27,6 +27,7 @@ export type ConnectionOptions = Readonly<{
 
 export type ConsumerOptions = ConnectionOptions &
   Readonly<{
+    /** Those that do not exist are reported, and taken up within seconds of being created. */
     topics: readonly string[]
     group: string
     /** `consumer` is the protocol of KIP-848, for brokers from 4.0. Both give and take single partitions (cooperative). */

@@ -193,13 +193,22 @@ export function kafkaConsumerContract(name: string, scene: () => KafkaScene): vo
       await assert.rejects(member.consumer.seek({ topic, partition: 5 }, 0), { kind: 'lost' })
     })
 
-    test('reports a topic that does not exist', async (t) => {
+    test('reports a topic that does not exist, and takes it up when it does', async (t) => {
       const it = scene()
       const topic = await it.aTopic(t, 1)
-      const member = await join(t, it, topic, { topics: [topic, `${topic}.none`] })
+      const later = `${topic}.later`
+      const member = await join(t, it, topic, { topics: [topic, later] })
       await member.untilProblem('unknown_topic')
       await it.kcat.produce({ topic, records: texts(0, 1) })
       await member.untilRecords(1)
+      const admin = it.driver.openAdmin({ brokers: it.brokers })
+      t.after(async () => {
+        await admin.deleteTopics([later]).catch(() => {})
+        admin.close()
+      })
+      await admin.createTopics([{ topic: later, partitions: 1 }])
+      await it.kcat.produce({ topic: later, records: texts(0, 1) })
+      await member.untilRecords(2)
     })
 
     test('is not opened where no broker answers, and says so', async () => {

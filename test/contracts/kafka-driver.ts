@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { KafkaDriver, KafkaMessage, KafkaProducer } from '../../src/kafka/driver.ts'
+import { eventually } from '../support/eventually.ts'
 import { aTopicPrefix, kafkaBrokers } from '../support/kafka.ts'
 import { Kcat } from '../support/kcat.ts'
 import { kafkaConsumerContract } from './kafka-consumer.ts'
@@ -19,6 +20,9 @@ export function kafkaScene(driver: KafkaDriver, brokers: string): KafkaScene {
     const admin = driver.openAdmin({ brokers })
     const topic = `${aTopicPrefix()}topic`
     await admin.createTopics([{ topic, partitions, settings }])
+    // The broker tells it a moment later than it answers.
+    const isThere = async () => ((await admin.partitionCounts([topic])).has(topic) ? true : null)
+    await eventually('the topic is there', isThere)
     t.after(async () => {
       await admin.deleteTopics([topic]).catch(() => {})
       admin.close()

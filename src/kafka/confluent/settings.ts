@@ -5,11 +5,12 @@ import type { NativeSettings } from './native.ts'
 /** Longer than any message: whether one is too large is the topic's business. */
 const messageBytesMax = 1_000_000_000
 
-/** So that a broker that is back, and a topic that does not exist, are noticed in seconds. Users may set others. */
+/** So that a broker that is back, and a topic that is new or does not exist, are noticed in seconds. Users may set others. */
 const patience = {
   'reconnect.backoff.ms': 100,
   'reconnect.backoff.max.ms': 2_000,
   'topic.metadata.propagation.max.ms': 3_000,
+  'topic.metadata.refresh.interval.ms': 5_000,
 }
 
 export function connectionSettings(options: ConnectionOptions): NativeSettings {
