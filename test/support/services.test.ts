@@ -2,10 +2,13 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { connect } from 'node:net'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { createClient } from 'redis'
+import { anOwnKafka, aTopicPrefix, kafkaBrokers, kafkaClientFolder, noKafka, noOwnKafka } from './kafka.ts'
+import { Kcat } from './kcat.ts'
 import {
   aDatabase,
   anOwnPostgres,
@@ -166,5 +169,57 @@ describe('a Redis of its own', { skip: noOwnRedis() ?? false }, () => {
     const ended = new Promise((resolve) => connection.on('error', () => {}).once('close', resolve))
     starter.kill('SIGKILL')
     await ended
+  })
+})
+
+describe('the shared Kafka', { skip: noKafka() ?? false }, () => {
+  it('comes with a client for this Node, and makes no topic by itself', async () => {
+    const require = createRequire(path.join(kafkaClientFolder(), 'index.js'))
+    assert.equal(typeof require('@confluentinc/kafka-javascript').KafkaConsumer, 'function')
+    await assert.rejects(new Kcat(kafkaBrokers()).records(`${aTopicPrefix()}none`), /Unknown topic/)
+  })
+})
+
+describe('a Kafka of its own', { skip: noOwnKafka() ?? false }, () => {
+  const settings = { 'auto.create.topics.enable': 'true', 'num.partitions': 1 }
+
+  it('keeps records and commits through kill -9 and SIGTERM, on its port', async (t) => {
+    const kafka = await anOwnKafka(t, { settings })
+    const kcat = new Kcat(kafka.url)
+    const headers = [
+      ['trace', 'a=b'],
+      ['trace', 'c'],
+    ] as const
+    await kcat.produce({ topic: 'orders', headers, records: [['k', 'one']] })
+    await kafka.kill()
+    await kafka.start()
+    await kcat.produce({ topic: 'orders', records: [['', 'two']] })
+    await kcat.consumeAs('readers', 'orders', 1)
+    await kafka.restart()
+    const [first, second] = await kcat.records('orders')
+    assert.deepEqual(
+      { ...first, ts: 0 },
+      {
+        ...{ topic: 'orders', partition: 0, offset: 0, broker: 1, tstype: 'create', ts: 0 },
+        ...{ key: 'k', payload: 'one', headers: ['trace', 'a=b', 'trace', 'c'] },
+      },
+    )
+    assert.ok(Math.abs(first!.ts - Date.now()) < 60_000)
+    assert.deepEqual([second?.key, second?.payload, second?.headers], [null, 'two', undefined])
+    const committed = await kcat.committed('readers', 'orders')
+    assert.deepEqual(
+      [...committed.values()].map(({ partition, offset }) => [partition, offset]),
+      [[0, 1]],
+    )
+  })
+
+  it('lets in only its users, when it has some', async (t) => {
+    const kafka = await anOwnKafka(t, { settings, users: { ada: 'secret' } })
+    const login = (password: string) => [
+      ...['security.protocol=SASL_PLAINTEXT', 'sasl.mechanism=PLAIN', 'sasl.username=ada'],
+      `sasl.password=${password}`,
+    ]
+    await new Kcat(kafka.url, login('secret')).produce({ topic: 'orders', records: [['k', 'v']] })
+    await assert.rejects(new Kcat(kafka.url, login('guessed')).records('orders'), /Authentication failed/)
   })
 })

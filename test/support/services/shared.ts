@@ -2,6 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { importsOf } from '../../tidy/scan.ts'
 import { sweep } from './folders.ts'
+import { kafkaClient } from './kafka-client.ts'
+import { startKafka } from './kafka-server.ts'
 import { ServiceMissing } from './missing.ts'
 import { notDurable, startPostgres } from './postgres-server.ts'
 import { startRedis } from './redis-server.ts'
@@ -15,35 +17,68 @@ export type Shared = Readonly<{
 
 const root = path.join(import.meta.dirname, '..', '..', '..')
 
-/** The servers that all test files of a run share. Those that are configured stay as they are. */
-const services = [
+/** The servers that all test files of a run share, and what else takes long to get. What is configured stays as it is. */
+const shared: readonly Shareable[] = [
   {
     title: 'PostgreSQL',
     neededBy: 'test/support/postgres.ts',
     variable: 'POSTHORN_TEST_POSTGRES',
-    start: () => startPostgres({ settings: notDurable }),
+    value: 'URL',
+    start: () => startPostgres({ settings: notDurable }).then(started),
   },
   {
     title: 'Redis',
     neededBy: 'test/support/redis.ts',
     variable: 'POSTHORN_TEST_REDIS',
-    start: () => startRedis(),
+    value: 'URL',
+    start: () => startRedis().then(started),
   },
-] as const
+  {
+    title: 'Kafka',
+    neededBy: 'test/support/kafka.ts',
+    variable: 'POSTHORN_TEST_KAFKA',
+    value: 'BROKERS',
+    start: () => startKafka().then(started),
+  },
+  {
+    title: 'Kafka client',
+    neededBy: 'test/support/kafka.ts',
+    variable: 'POSTHORN_TEST_KAFKA_CLIENT',
+    value: 'FOLDER',
+    start: async () => ({ value: kafkaClient(), says: 'built', discard: async () => {} }),
+  },
+]
+
+type Shareable = Readonly<{
+  title: string
+  neededBy: string
+  /** With `_` and the name of its value, or `_MISSING`, it is what the tests read. */
+  variable: string
+  value: string
+  start(): Promise<Started>
+}>
+
+type Started = Readonly<{ value: string; says: string; discard(): Promise<void> }>
+
+function started(service: Service): Started {
+  return { value: service.url, says: `started on port ${service.port}`, discard: () => service.discard() }
+}
 
 /** Starts what these test files import, however indirectly. */
 export async function startShared(files: readonly string[]): Promise<Shared> {
   const imported = closure(files)
-  const needed = services.filter(({ neededBy, variable }) => imported.has(neededBy) && !process.env[`${variable}_URL`])
+  const isNeeded = ({ neededBy, variable, value }: Shareable) =>
+    imported.has(neededBy) && !process.env[`${variable}_${value}`]
+  const needed = shared.filter(isNeeded)
   if (needed.length > 0) sweep()
   const env: Record<string, string> = {}
-  const started: Service[] = []
-  for (const { title, variable, start } of needed) {
+  const running: Started[] = []
+  for (const { title, variable, value, start } of needed) {
     try {
-      const service = await start()
-      started.push(service)
-      env[`${variable}_URL`] = service.url
-      console.error(`# ${title}: started on port ${service.port}`)
+      const it = await start()
+      running.push(it)
+      env[`${variable}_${value}`] = it.value
+      console.error(`# ${title}: ${it.says}`)
     } catch (error) {
       if (!(error instanceof ServiceMissing)) throw error
       env[`${variable}_MISSING`] = error.message
@@ -51,7 +86,7 @@ export async function startShared(files: readonly string[]): Promise<Shared> {
     }
   }
   const close = async () => {
-    await Promise.all(started.map((service) => service.discard()))
+    await Promise.all(running.map((it) => it.discard()))
   }
   return { env, close }
 }
