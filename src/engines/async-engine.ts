@@ -1,6 +1,6 @@
 import { thrownOf } from '../core/handler-errors.ts'
 import type { Code, Engine, Loaded, Run, Task } from './engine.ts'
-import { EventForHandler } from './handled-event.ts'
+import { handledOf } from './handled.ts'
 import type { LateRuns } from './late-runs.ts'
 import { importedHandler } from './module-code.ts'
 import { RunContext } from './run-context.ts'
@@ -73,14 +73,14 @@ class AsyncRun {
 
   start(watchdog: Watchdog): void {
     const { name, code, timeoutMs } = this.#task
-    const event = new EventForHandler(this.#task)
+    const handled = handledOf(this.#task)
     const context = this.#context
     this.#deadline = setTimeout(() => this.#overrun(), timeoutMs)
     const entry = watchdog.enter(name)
     const result =
       typeof code === 'function'
-        ? Promise.try(code, event, context)
-        : importedHandler(code).then((handler) => (this.#isOver ? undefined : handler(event, context)))
+        ? Promise.try(code, handled, context)
+        : importedHandler(code).then((handler) => (this.#isOver ? undefined : handler(handled, context)))
     watchdog.leave(entry)
     result.then(
       () => {

@@ -30,11 +30,40 @@ export interface HandlerContext {
 /** Code that processes events. What it returns is not looked at; when it throws, the event is tried again. */
 export type Handler = (event: HandledEvent, context: HandlerContext) => unknown
 
+/** What a consumer's handler is given: a Kafka record as it is in its topic. */
+export interface HandledRecord {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
+  readonly key: Uint8Array | null
+  /** null: a tombstone. */
+  readonly value: Uint8Array | null
+  /** In their order; a name may occur several times. */
+  readonly headers: readonly (readonly [name: string, value: Uint8Array])[]
+  readonly timestamp: Date | null
+  /** The value, read as JSON. A value that is not JSON makes the record a dead letter. */
+  // biome-ignore lint/suspicious/noExplicitAny: what a producer sends has the type that the handler expects of it
+  json(): any
+}
+
+/** What a consumer's handler knows of the attempt that it is. */
+export interface RecordContext {
+  /** Aborts at the deadline of the attempt, when Posthorn stops, and when the partition has gone to another process. */
+  readonly signal: AbortSignal
+  /** The number of this attempt, from 1. */
+  readonly attempt: number
+  /** The name of the consumer. */
+  readonly consumer: string
+}
+
+/** Code that processes records. What it returns is not looked at; when it throws, the record is tried again. */
+export type RecordHandler = (record: HandledRecord, context: RecordContext) => unknown
+
 /** An export of a module, by the module's URL. Any process can import it, which a function does not allow. */
 export type ModuleCode = Readonly<{ module: string; export: string }>
 
 /** What a task runs. */
-export type Code = Handler | ModuleCode
+export type Code = Handler | RecordHandler | ModuleCode
 
 /** An event as plain data, without its bytes. */
 export type EventFacts = Readonly<{
@@ -49,20 +78,36 @@ export type EventFacts = Readonly<{
   receivedAt: number
 }>
 
+/** A Kafka record as plain data, without the bytes of its value. */
+export type RecordFacts = Readonly<{
+  topic: string
+  partition: number
+  offset: number
+  key: Uint8Array | null
+  isTombstone: boolean
+  headers: readonly (readonly [name: string, value: Uint8Array])[]
+  /** Epoch milliseconds. */
+  timestamp: number | null
+}>
+
+/** What is to be processed. */
+export type Subject = Readonly<{ event: EventFacts }> | Readonly<{ record: RecordFacts }>
+
 /**
  * One try of a handler, as plain data: all of it but a function can be sent to another process. The engine makes of it
  * what the handler sees.
  */
-export type Task = Readonly<{
+export type Task = Subject & TaskRules
+
+export type TaskRules = Readonly<{
   /** The name that the handler is registered by. */
   name: string
   code: Code
-  event: EventFacts
   /** The sender's bytes. Others may hold the same ones: the handler gets a copy. */
   bytes: Uint8Array
   /** The number of this try, from 1. */
   attempt: number
-  /** The id of the delivery. */
+  /** The id of the delivery, or where the record stands. */
   ref: string
   timeoutMs: number
 }>

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { fatal } from '../core/handler-errors.ts'
-import type { HandledEvent, Task } from './engine.ts'
+import type { EventFacts, HandledEvent } from './engine.ts'
 
 const jsonType = /^[\w.+-]+\/(?:[\w.-]+\+)?json *(?:;|$)/i
 const notRead = Symbol()
@@ -19,7 +19,7 @@ export class EventForHandler implements HandledEvent {
   #body: Uint8Array | null = null
   #data: unknown = notRead
 
-  constructor({ event, bytes }: Pick<Task, 'event' | 'bytes'>) {
+  constructor(event: EventFacts, bytes: Uint8Array) {
     this.id = event.id
     this.type = event.type
     this.key = event.key

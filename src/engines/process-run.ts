@@ -39,8 +39,9 @@ export class ProcessRun implements Job {
   }
 
   message(job: number): ToWorker {
-    const { event, bytes, attempt, ref } = this.#task
-    return { kind: 'run', job, code: this.#code, task: { event, bytes, attempt, ref } }
+    const { name, bytes, attempt, ref } = this.#task
+    const subject = 'event' in this.#task ? { event: this.#task.event } : { record: this.#task.record }
+    return { kind: 'run', job, code: this.#code, task: { ...subject, name, bytes, attempt, ref } }
   }
 
   given(worker: WorkerProcess): void {

@@ -1,4 +1,4 @@
-import type { HandlerContext, Task } from './engine.ts'
+import type { HandlerContext, RecordContext, TaskRules } from './engine.ts'
 
 export type AbortReason = 'TimeoutError' | 'AbortError'
 
@@ -8,15 +8,21 @@ const reasons: Readonly<Record<AbortReason, string>> = {
 }
 
 /** What a handler sees of its run; a class, because an object with a getter of its own is slow to make. */
-export class RunContext implements HandlerContext {
+export class RunContext implements HandlerContext, RecordContext {
   readonly attempt: number
   readonly deliveryId: string
+  readonly #name: string
   /** Made when it is asked for: most handlers never look at it. */
   #controller: AbortController | null = null
 
-  constructor({ attempt, ref }: Pick<Task, 'attempt' | 'ref'>) {
+  constructor({ name, attempt, ref }: Pick<TaskRules, 'name' | 'attempt' | 'ref'>) {
+    this.#name = name
     this.attempt = attempt
     this.deliveryId = ref
+  }
+
+  get consumer(): string {
+    return this.#name
   }
 
   get signal(): AbortSignal {

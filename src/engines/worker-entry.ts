@@ -2,8 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { registerHooks } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { thrownOf } from '../core/handler-errors.ts'
-import type { Handler, ModuleCode } from './engine.ts'
-import { EventForHandler } from './handled-event.ts'
+import type { ModuleCode } from './engine.ts'
+import { type AnyHandler, handledOf } from './handled.ts'
 import { importedHandler } from './module-code.ts'
 import { RunContext } from './run-context.ts'
 import type { FromWorker, ToWorker } from './worker-messages.ts'
@@ -68,7 +68,7 @@ async function load(job: number, code: ModuleCode): Promise<void> {
 async function run({ job, code, task }: Extract<ToWorker, { kind: 'run' }>): Promise<void> {
   const context = new RunContext(task)
   current = { job, context }
-  let handler: Handler
+  let handler: AnyHandler
   try {
     handler = await importedHandler(code)
   } catch (error) {
@@ -76,7 +76,7 @@ async function run({ job, code, task }: Extract<ToWorker, { kind: 'run' }>): Pro
   }
   if (context.isAborted) return end(job, { kind: 'ended', job, thrown: null })
   tell({ kind: 'started', job })
-  const outcome = jobs.run(job, () => Promise.try(handler, new EventForHandler(task), context))
+  const outcome = jobs.run(job, () => Promise.try(handler, handledOf(task), context))
   end(job, { kind: 'ended', job, thrown: await outcome.then(() => null, thrownOf) })
 }
 

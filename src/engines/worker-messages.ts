@@ -1,5 +1,5 @@
 import type { Thrown } from '../core/handler-errors.ts'
-import type { Loaded, ModuleCode, Task } from './engine.ts'
+import type { Loaded, ModuleCode, Subject, TaskRules } from './engine.ts'
 import type { AbortReason } from './run-context.ts'
 
 /** What a worker is told. `job` is the number of what it is asked for, and every answer to that carries it. */
@@ -9,7 +9,7 @@ export type ToWorker =
   | Readonly<{ kind: 'abort'; job: number; reason: AbortReason }>
 
 /** A task without what only the engine's own side needs. */
-export type WorkerTask = Pick<Task, 'event' | 'bytes' | 'attempt' | 'ref'>
+export type WorkerTask = Subject & Pick<TaskRules, 'name' | 'bytes' | 'attempt' | 'ref'>
 
 export type FromWorker =
   | Readonly<{ kind: 'ready' }>

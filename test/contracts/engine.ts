@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Buffer } from 'node:buffer'
 import { describe, type TestContext, test } from 'node:test'
-import type { Engine, Run, Task } from '../../src/engines/engine.ts'
+import type { Engine, EventFacts, Run, TaskRules } from '../../src/engines/engine.ts'
 import { t0 } from '../support/builders.ts'
 import { type Answer, openScriptedEndpoint, type ScriptedEndpoint } from '../support/scripted-endpoint.ts'
 
@@ -12,7 +12,7 @@ const module = new URL('../support/exported-handlers.ts', import.meta.url).href
 const never = new AbortController().signal
 
 /** A task whose code any process can import, and that reports to `to`. */
-function aTask(name: string, to: string, given: Partial<Task> = {}): Task {
+function aTask(name: string, to: string, given: Partial<TaskRules> = {}): TaskRules & Readonly<{ event: EventFacts }> {
   return {
     name: 'orders',
     code: { module, export: name },
@@ -110,6 +110,39 @@ function runContract(open: OpenEngine): void {
       attempt: 3,
       deliveryId: 'dlv_1',
     })
+  })
+
+  test("shows a consumer's handler the record, the number of the attempt and the consumer", async (t) => {
+    const reports = await openReports(t)
+    const { event: _, ...rules } = aTask('callsOfRecord', '')
+    const record = {
+      topic: 'orders',
+      partition: 2,
+      offset: 17,
+      key: Buffer.from('k'),
+      isTombstone: false,
+      headers: [['to', Buffer.from(reports.url)] as const, ['twice', Buffer.from([0, 255])] as const],
+      timestamp: t0,
+    }
+    assert.deepEqual(await open(t).run({ ...rules, record }, never), { kind: 'returned' })
+    assert.deepEqual(JSON.parse((await reports.next()).body.toString()), {
+      topic: 'orders',
+      partition: 2,
+      offset: 17,
+      key: 'k',
+      value: '{"n":1}',
+      json: { n: 1 },
+      headers: [
+        ['to', Buffer.from(reports.url).toString('base64')],
+        ['twice', Buffer.from([0, 255]).toString('base64')],
+      ],
+      timestamp: new Date(t0).toISOString(),
+      attempt: 3,
+      consumer: 'orders',
+    })
+    const tombstone = { ...record, isTombstone: true }
+    const { message, verdict } = thrownIn(await open(t).run({ ...rules, record: tombstone }, never))
+    assert.deepEqual([verdict, message], ['permanent', 'orders/2@17 is a tombstone: it has no value to read.'])
   })
 
   test('is one try: what fails is not run again', async (t) => {

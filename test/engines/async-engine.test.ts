@@ -51,7 +51,7 @@ describe('the async engine', () => {
     const engine = engineFor(t)
     let given: unknown[] = []
     const run = await engine.run(
-      task((...args) => {
+      task((...args: Parameters<Handler>) => {
         given = args
         assert.equal(args[1].signal.aborted, false)
       }),

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { unavailable } from '../../src/core/handler-errors.ts'
-import type { Handler } from '../../src/engines/engine.ts'
+import type { Handler, RecordHandler } from '../../src/engines/engine.ts'
 
 // Handlers that an engine imports, because a function cannot be sent to another process.
 
@@ -22,6 +22,16 @@ export const calls: Handler = async (event, { attempt, deliveryId }) => {
   const seen = { id, type, key, tenant, contentType, headers, receivedAt, data, text, attempt, deliveryId }
   const response = await fetch(headers.to ?? '', { method: 'POST', body: JSON.stringify(seen) })
   if (!response.ok) throw new Error(await response.text())
+}
+
+/** The same of a record. */
+export const callsOfRecord: RecordHandler = async (record, { attempt, consumer }) => {
+  const { topic, partition, offset, timestamp } = record
+  const [key, value] = [record.key, record.value].map((bytes) => bytes && Buffer.from(bytes).toString())
+  const headers = record.headers.map(([name, bytes]) => [name, Buffer.from(bytes).toString('base64')])
+  const seen = { topic, partition, offset, timestamp, key, value, headers, json: record.json(), attempt, consumer }
+  const to = record.headers.find(([name]) => name === 'to')?.[1] ?? Buffer.from('')
+  await fetch(Buffer.from(to).toString(), { method: 'POST', body: JSON.stringify(seen) })
 }
 
 /** Never ends, and posts why its signal was aborted. */

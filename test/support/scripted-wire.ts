@@ -1,6 +1,6 @@
 import type { Endpoint, EndpointKind } from '../../src/core/endpoint.ts'
 import type { Report } from '../../src/core/outcome.ts'
-import { reportOf } from '../../src/transports/handler/run-report.ts'
+import { reportOf } from '../../src/engines/run-report.ts'
 import type { Parcel, Transport } from '../../src/transports/transport.ts'
 
 /** What the other end does with a try: answers at once, later, or when the test says so. */

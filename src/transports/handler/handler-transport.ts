@@ -2,8 +2,8 @@ import type { Endpoint } from '../../core/endpoint.ts'
 import { laneOf } from '../../core/lanes.ts'
 import type { Report } from '../../core/outcome.ts'
 import type { Code, Engine } from '../../engines/engine.ts'
+import { reportOf, settledOrTime } from '../../engines/run-report.ts'
 import type { Parcel, Transport } from '../transport.ts'
-import { reportOf } from './run-report.ts'
 import { taskOf } from './task.ts'
 
 /** The code of a handler, by the name that it is registered by, and the engine that runs it. */
@@ -73,16 +73,4 @@ export class HandlerTransport implements Transport {
   #tell(endpointId: string): void {
     for (const listener of this.#listeners) listener(endpointId)
   }
-}
-
-/** Waits for the run to settle, at most one more timeout; then order is best effort. */
-async function settledOrTime(settled: Promise<void>, waitMs: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, waitMs)
-  const onAbort = (): void => resolve()
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) resolve()
-  await Promise.race([settled, promise])
-  clearTimeout(timer)
-  signal.removeEventListener('abort', onAbort)
 }
