@@ -220,19 +220,36 @@ function hasExpired(delivery: DeliveryFacts, policy: RetryPolicy, ages: Reckonin
 
 type TemporaryFailure = Extract<Outcome, { kind: 'retryable' | 'unavailable' }>
 
+/** What follows a failure that may pass. */
+export type NextStep = Readonly<{ kind: 'again'; dueAt: number }> | Readonly<{ kind: 'exhausted' }>
+
+const exhausted: NextStep = { kind: 'exhausted' }
+
+/** `tries`: how many the budget has seen, this one included. */
+export function nextStep(
+  tries: number,
+  { retryAfterMs }: Pick<TemporaryFailure, 'retryAfterMs'>,
+  policy: RetryPolicy,
+  random: number,
+  now: number,
+): NextStep {
+  if (policy.maxAttempts !== null && tries >= policy.maxAttempts) return exhausted
+  return { kind: 'again', dueAt: now + Math.max(delayAfter(policy, tries, random), retryAfterMs ?? 0) }
+}
+
 function afterFailure(delivery: Processing, outcome: TemporaryFailure, context: AttemptContext): Pending | Settled {
   const { policy, random, now, ages, probe } = context
   const facts = tried(delivery, now, outcome.error)
   // A failed probe served the breaker, not the delivery.
   const triesInBudget = probe ? delivery.triesInBudget : facts.triesInBudget
-  if (policy.maxAttempts !== null && triesInBudget >= policy.maxAttempts) {
+  const step = nextStep(triesInBudget, outcome, policy, random, now)
+  if (step.kind === 'exhausted') {
     return { ...facts, triesInBudget, status: 'failed', reason: 'exhausted', settledAt: now }
   }
   if (hasExpired(delivery, policy, ages)) {
     return { ...facts, triesInBudget, status: 'dead_letter', reason: 'expired', settledAt: now }
   }
-  const dueAt = now + Math.max(delayAfter(policy, triesInBudget, random), outcome.retryAfterMs ?? 0)
-  return { ...facts, triesInBudget, status: 'pending', dueAt, retryAfter: dueAt }
+  return { ...facts, triesInBudget, status: 'pending', dueAt: step.dueAt, retryAfter: step.dueAt }
 }
 
 /** `retryAfter` is null for what is settled: nothing will be tried again. */
