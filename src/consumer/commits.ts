@@ -1,0 +1,53 @@
+import type { KafkaConsumer } from '../kafka/driver.ts'
+import { KafkaError } from '../kafka/kafka-error.ts'
+import type { Logger } from '../log.ts'
+import type { PartitionWork } from './partition-work.ts'
+
+/** Commits what is done, one commit at a time. */
+export class Commits {
+  readonly #log: Logger
+  #underway: Promise<void> = Promise.resolve()
+  #count = 0
+  #problem: string | null = null
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  /** Commits that the broker has confirmed. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** Why the last commit failed; null: it did not. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  /** Resolves when what is done by now is committed, or could not be. Never rejects: the next commit contains this one. */
+  commit(kafka: Pick<KafkaConsumer, 'commit'>, partitions: readonly PartitionWork[]): Promise<void> {
+    const turn = this.#underway.then(() => this.#commitNow(kafka, partitions))
+    this.#underway = turn
+    return turn
+  }
+
+  async #commitNow(kafka: Pick<KafkaConsumer, 'commit'>, partitions: readonly PartitionWork[]): Promise<void> {
+    const wanted = partitions.flatMap((partition) => {
+      const { uncommitted } = partition
+      return uncommitted === null ? [] : [{ partition, offset: uncommitted }]
+    })
+    if (wanted.length === 0) return
+    try {
+      await kafka.commit(wanted.map(({ offset }) => offset))
+      for (const { partition, offset } of wanted) partition.noteCommitted(offset)
+      this.#count += 1
+      this.#problem = null
+    } catch (err) {
+      // A partition that is lost is told of by the group; what is done of it will be done again by its next owner.
+      const isLost = err instanceof KafkaError && err.kind === 'lost'
+      if (this.#problem === null && !isLost)
+        this.#log.warn({ err, offsets: wanted.map(({ offset }) => offset) }, 'consumer.not_committed')
+      this.#problem = err instanceof Error ? err.message : String(err)
+    }
+  }
+}
