@@ -16,6 +16,7 @@ import { IdSource } from './intake/ids.ts'
 import { Intake } from './intake/intake.ts'
 import { Sources } from './intake/sources.ts'
 import { testEvents } from './intake/test-events.ts'
+import type { KafkaDriver } from './kafka/driver.ts'
 import { type Logger, openLog, SeldomLog } from './log.ts'
 import { type Elsewhere, Notices } from './notices.ts'
 import { hubLacksRoute } from './server/delivery-detail.ts'
@@ -23,6 +24,7 @@ import { Relays } from './server/relays.ts'
 import { NoticeExchange } from './shared-state/notice-exchange.ts'
 import { openBus } from './shared-state/open-bus.ts'
 import { openState } from './shared-state/open-state.ts'
+import type { SharedState } from './shared-state/shared-state.ts'
 import type { Database } from './store/database.ts'
 import { databaseAt } from './store/open-store.ts'
 import type { Store } from './store/store.ts'
@@ -60,6 +62,9 @@ export type Pipeline = Readonly<{
   /** Where handlers register themselves, and how they run. */
   handlers: HandlerTransport
   engines: Engines
+  state: SharedState
+  /** Loads the client of Kafka when it is wanted. */
+  kafka: () => Promise<KafkaDriver>
   presets: Readonly<Record<PresetName, RetryPolicy>>
   /** Why an endpoint may not have this URL; null: it may. */
   refusal: (url: string, who?: Readonly<{ isOperator: boolean }>) => Promise<string | null>
@@ -67,6 +72,17 @@ export type Pipeline = Readonly<{
   closeIntake(): Promise<void>
   /** Finishes or hands back what is in flight within the grace time, closes. May be called twice. */
   stop(): Promise<void>
+}>
+
+/** What consumers need, with or without a store. */
+export type Consuming = Readonly<{
+  config: Pick<Config, 'kafkaBrokers' | 'kafkaSettings' | 'dlqTopicSuffix'>
+  kafka: () => Promise<KafkaDriver>
+  engines: Engines
+  state: SharedState
+  clock: Clock
+  log: Logger
+  presets: Pipeline['presets']
 }>
 
 /** A running Posthorn with its server. */
@@ -131,7 +147,8 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
       notifications: operating.notifications,
       stats: operating.stats,
       status: operating.status,
-      presets: { ...presets, processing: processingPolicy(config) },
+      presets: presetsOf(config),
+      kafka: kafkaOf(config),
       refusal: (url, who) => http.refusal(url, who),
       closeIntake,
       stop,
@@ -140,6 +157,33 @@ export async function openPipeline(config: Config, { onFatal }: PipelineOptions)
     await stop()
     throw error
   }
+}
+
+function presetsOf(config: Config): Pipeline['presets'] {
+  return { ...presets, processing: processingPolicy(config) }
+}
+
+/** The client is a package of its own, which most do not have: it is loaded when it is wanted. */
+function kafkaOf({ kafkaClient }: Config): () => Promise<KafkaDriver> {
+  let driver: KafkaDriver | null = null
+  return async () => {
+    const { openConfluent } = await import('./kafka/confluent/open.ts')
+    driver ??= openConfluent(kafkaClient)
+    return driver
+  }
+}
+
+/** Consumers alone: they keep nothing in a store. */
+export async function openConsuming(config: Config): Promise<Consuming & Readonly<{ close: () => Promise<void> }>> {
+  const log = openLog({ level: config.logLevel, format: config.logFormat })
+  const clock = openClock()
+  const state = await openState(config, clock.steady)
+  const engines = new EngineSet({ log, env: processEnvironment() })
+  const close = once(async () => {
+    await engines.stop()
+    await state.close()
+  })
+  return { config, log, clock, state, engines, presets: presetsOf(config), kafka: kafkaOf(config), close }
 }
 
 type Parts = Awaited<ReturnType<typeof openParts>>

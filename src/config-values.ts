@@ -146,3 +146,32 @@ export function yesOrNo(text: string): Reading<boolean> {
   if (/^(?:yes|true|on|1)$/i.test(text)) return { value: true }
   return /^(?:no|false|off|0)$/i.test(text) ? { value: false } : { problem: 'must be yes or no' }
 }
+
+const broker = /^[\w.-]+:\d{1,5}$|^\[[0-9a-f:.]+\]:\d{1,5}$/i
+
+/** Bootstrap servers: one or several, separated by commas. */
+export function readBrokers(text: string): Reading<string> {
+  const wrong = text.split(',').find((each) => !broker.test(each))
+  return wrong === undefined ? { value: text } : { problem: 'must be host:port, or several separated by commas' }
+}
+
+export type KafkaSettings = Readonly<Record<string, string | number | boolean>>
+
+/** What the Kafka client is told besides: security above all. */
+export function readKafkaSettings(text: string): Reading<KafkaSettings> {
+  const problem = 'must be a JSON object with texts, numbers and booleans, like {"security.protocol":"SASL_SSL"}'
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem }
+    const isScalar = (each: unknown) => ['string', 'number', 'boolean'].includes(typeof each)
+    return Object.values(value).every(isScalar) ? { value: value as KafkaSettings } : { problem }
+  } catch {
+    return { problem }
+  }
+}
+
+const topicSuffix = /^[\w.-]{1,100}$/
+
+export function readTopicSuffix(text: string): Reading<string> {
+  return topicSuffix.test(text) ? { value: text } : { problem: 'must have 1 to 100 letters, digits, dots, _ or -' }
+}

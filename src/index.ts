@@ -6,7 +6,15 @@ export { PosthornError } from './core/errors.ts'
 export { fatal, HandlerError, infrastructure, retryAfter, unavailable } from './core/handler-errors.ts'
 export type { Notice } from './core/notice.ts'
 export type { Notification } from './core/notification.ts'
-export type { HandledEvent, Handler, HandlerContext } from './engines/engine.ts'
+export type {
+  HandledEvent,
+  HandledRecord,
+  Handler,
+  HandlerContext,
+  RecordContext,
+  RecordHandler,
+} from './engines/engine.ts'
+export type { ConsumerHandle, ConsumerOptions } from './library/consumers.ts'
 export type { EndpointFilter, Endpoints, ShownEndpoint, ShownEndpointStats } from './library/endpoints.ts'
 export type { HandlerEntry, HandlerTable } from './library/handler-table.ts'
 export { defineHandlers } from './library/handler-table.ts'

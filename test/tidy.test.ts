@@ -85,15 +85,6 @@ const SEEDS: readonly Seed[] = [
     [{ 'src/index.ts': "new URL('./worker.ts', import.meta.url)", 'src/cli/main.ts': '', 'src/worker.ts': '' }],
     [{ 'src/index.ts': "const w = await import('./w.ts')", 'src/cli/main.ts': '', 'src/w.ts': '' }],
     [{ 'src/index.ts': "// import './w.ts'", 'src/cli/main.ts': '', 'src/w.ts': '' }, 'nothing reachable'],
-    [{ 'src/index.ts': '', 'src/cli/main.ts': '', 'src/shared-state/dedup.ts': '' }],
-    [
-      {
-        'src/index.ts': "import './shared-state/dedup.ts'",
-        'src/cli/main.ts': '',
-        'src/shared-state/dedup.ts': '',
-      },
-      'take it out of AWAITED',
-    ],
   ]),
   ...seeds('every rule of core has its test', [
     [{ 'src/core/a.ts': 'export type A = 1\nexport interface B {}' }],

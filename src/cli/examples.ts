@@ -45,6 +45,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'sources secret': ['posthorn sources secret github-main'],
   'sources rotate-secret': ['posthorn sources rotate-secret stripe --secret - --keep-old-for 24h < new-secret.txt'],
   'sources delete': ['posthorn sources delete github-main --yes'],
+  consume: [
+    'posthorn consume --topic orders --group billing --handler ./billing.ts',
+    'posthorn consume --topic orders --group thumbnails --handler ./resize.ts --engine process --workers 4',
+  ],
   'relays create': ['posthorn relays create home', 'posthorn relays create plant-7 --tenant acme -o json'],
   'relays list': ['posthorn relays list --tenant acme'],
   'relays show': ['posthorn relays show home'],

@@ -3,6 +3,7 @@ import { addBackup } from './backup.ts'
 import { addBreakers } from './breakers.ts'
 import { addCompletion } from './completion.ts'
 import { addConfig } from './config.ts'
+import { addConsume } from './consume.ts'
 import { addDeliveries } from './deliveries.ts'
 import { addDispatch } from './dispatch.ts'
 import { addDlq } from './dlq.ts'
@@ -110,6 +111,7 @@ export function buildProgram(terminal: Terminal): Command {
     addTail,
     addRelay,
     addListen,
+    addConsume,
     addKeys,
     addSink,
     addSimulate,

@@ -25,10 +25,13 @@ export const nowhere: ModulePlace = {
   loaded: () => {},
 }
 
+/** How code is to be run. */
+export type CodeWish = Pick<HandlerWish, 'engine' | 'workers' | 'export' | 'concurrency'>
+
 /** The code that was given as a handler, or what is wrong with that. */
 export function codeOf(
   given: unknown,
-  wish: HandlerWish,
+  wish: CodeWish,
   place: ModulePlace,
 ): Readonly<{ code: Code } | { problems: readonly FieldError[] }> {
   const isModule = given instanceof URL || typeof given === 'string'
@@ -46,7 +49,7 @@ export function codeOf(
 
 const moduleWanted = `must be the URL of a file, like new URL('./resize.ts', import.meta.url)`
 
-function problemsOf({ engine, workers, export: name }: HandlerWish, isModule: boolean): FieldError[] {
+function problemsOf({ engine, workers, export: name }: CodeWish, isModule: boolean): FieldError[] {
   const problems: FieldError[] = []
   if (engine === 'process' && !isModule) {
     const message = `'process' runs modules and not functions: give new URL('./handler.ts', import.meta.url) instead`
@@ -62,6 +65,6 @@ function problemsOf({ engine, workers, export: name }: HandlerWish, isModule: bo
 }
 
 /** More processes than cores would only take turns, and more than runs at once would wait. */
-export function workersOf({ workers, concurrency = kindFacts.handler.defaults.concurrency }: HandlerWish): number {
+export function workersOf({ workers, concurrency = kindFacts.handler.defaults.concurrency }: CodeWish): number {
   return workers ?? Math.min(availableParallelism(), concurrency)
 }

@@ -4,6 +4,7 @@ import type { Notice } from '../core/notice.ts'
 import type { Notification } from '../core/notification.ts'
 import type { Handler } from '../engines/engine.ts'
 import { statusQuery, statusShown } from '../server/status-shown.ts'
+import { type ConsumerHandle, type ConsumerOptions, Consumers } from './consumers.ts'
 import { Endpoints } from './endpoints.ts'
 import { prepareTable } from './handler-table.ts'
 import { configOf, type HandleOptions, type PosthornOptions } from './options.ts'
@@ -43,12 +44,14 @@ export class Posthorn implements AsyncDisposable {
   readonly url: string | null
   readonly #parts: Closing
   readonly #registrations: Registrations
+  readonly #consumers: Consumers
   #closed: Promise<void> | null = null
 
   /** Use `openPosthorn`. */
   constructor(parts: Closing, registrations: Registrations) {
     this.#parts = parts
     this.#registrations = registrations
+    this.#consumers = new Consumers(parts.pipeline)
     this.endpoints = new Endpoints(parts.pipeline)
     this.deliveries = new Deliveries(parts.pipeline)
     this.events = new Events(parts.pipeline)
@@ -82,6 +85,15 @@ export class Posthorn implements AsyncDisposable {
     const registration = this.#registrations.prepare(wanted, handler, options, what)
     this.#registrations.begin([registration])
     return registration
+  }
+
+  /**
+   * Runs a handler over the records of Kafka topics, as a member of a consumer group. An offset is committed when everything
+   * below it is processed, or kept as a dead letter. Needs `kafkaBrokers` and the package `@confluentinc/kafka-javascript`.
+   */
+  consumer(options: ConsumerOptions): ConsumerHandle {
+    if (this.#closed !== null) throw closed()
+    return this.#consumers.open(options)
   }
 
   /** Whether all is well, and if not, where to look first. `limit`: how many endpoints to list at most (1 to 500). */
@@ -119,6 +131,7 @@ export class Posthorn implements AsyncDisposable {
 
   async #close(): Promise<void> {
     const { pipeline, server } = this.#parts
+    await this.#consumers.stop()
     await (server ?? pipeline).stop()
   }
 
