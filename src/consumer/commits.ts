@@ -1,4 +1,4 @@
-import type { KafkaConsumer } from '../kafka/driver.ts'
+import type { CommittedOffset, KafkaConsumer } from '../kafka/driver.ts'
 import { KafkaError } from '../kafka/kafka-error.ts'
 import type { Logger } from '../log.ts'
 import type { PartitionWork } from './partition-work.ts'
@@ -7,6 +7,7 @@ import type { PartitionWork } from './partition-work.ts'
 export class Commits {
   readonly #log: Logger
   #underway: Promise<void> = Promise.resolve()
+  #waiting = 0
   #count = 0
   #problem: string | null = null
 
@@ -19,6 +20,11 @@ export class Commits {
     return this.#count
   }
 
+  /** One is under way: another now would only wait for it. */
+  get isBusy(): boolean {
+    return this.#waiting > 0
+  }
+
   /** Why the last commit failed; null: it did not. */
   get problem(): string | null {
     return this.#problem
@@ -26,8 +32,11 @@ export class Commits {
 
   /** Resolves when what is done by now is committed, or could not be. Never rejects: the next commit contains this one. */
   commit(kafka: Pick<KafkaConsumer, 'commit'>, partitions: readonly PartitionWork[]): Promise<void> {
+    this.#waiting += 1
     const turn = this.#underway.then(() => this.#commitNow(kafka, partitions))
-    this.#underway = turn
+    this.#underway = turn.finally(() => {
+      this.#waiting -= 1
+    })
     return turn
   }
 
@@ -38,16 +47,30 @@ export class Commits {
     })
     if (wanted.length === 0) return
     try {
-      await kafka.commit(wanted.map(({ offset }) => offset))
+      await this.#send(
+        kafka,
+        wanted.map(({ offset }) => offset),
+      )
       for (const { partition, offset } of wanted) partition.noteCommitted(offset)
       this.#count += 1
       this.#problem = null
     } catch (err) {
       // A partition that is lost is told of by the group; what is done of it will be done again by its next owner.
       const isLost = err instanceof KafkaError && err.kind === 'lost'
-      if (this.#problem === null && !isLost)
+      if (isLost) return
+      if (this.#problem === null)
         this.#log.warn({ err, offsets: wanted.map(({ offset }) => offset) }, 'consumer.not_committed')
       this.#problem = err instanceof Error ? err.message : String(err)
+    }
+  }
+
+  /** A broker may take less metadata than others: without it, a restart repeats more. */
+  async #send(kafka: Pick<KafkaConsumer, 'commit'>, offsets: readonly CommittedOffset[]): Promise<void> {
+    try {
+      await kafka.commit(offsets)
+    } catch (error) {
+      if (!(error instanceof KafkaError && error.kind === 'too_large')) throw error
+      await kafka.commit(offsets.map((offset) => ({ ...offset, metadata: '' })))
     }
   }
 }

@@ -1,48 +1,28 @@
-import type { Clock } from '../core/clock.ts'
-import type { ConsumerSettings } from '../core/consumer.ts'
-import type { Outcome, Reason } from '../core/outcome.ts'
+import type { Reason } from '../core/outcome.ts'
 import { stepAfter } from '../core/record-step.ts'
 import { delayAfter } from '../core/retry-policy.ts'
 import type { KafkaConsumer, KafkaRecord, Partition, PartitionOwner } from '../kafka/driver.ts'
-import type { Logger } from '../log.ts'
 import { rest } from '../store/pace.ts'
 import { Commits } from './commits.ts'
-import { Copies, type CopyRules } from './copies.ts'
+import type { Attempted, ConsumerParts } from './consumer-parts.ts'
+import { Copies } from './copies.ts'
 import { DeadLetterWriter } from './dead-letter-writer.ts'
-import type { DeadLetters } from './dead-letters.ts'
-import type { Dependencies } from './dependencies.ts'
-import { ParkedRecords } from './parked-records.ts'
+import { type ParkedListener, ParkedRecords } from './parked-records.ts'
 import type { PartitionWork } from './partition-work.ts'
 import { Partitions } from './partitions.ts'
+import { Problem } from './problem.ts'
 import { Queue } from './queue.ts'
 import type { RecordFailure, RecordWork } from './record-work.ts'
 import { Room } from './room.ts'
 import { type ConsumerSnapshot, partitionSnapshot, type Tally, tallyOfNothing } from './snapshot.ts'
 import { StartGate } from './start-gate.ts'
 
-/** One attempt at a record, and what it meant. Never rejects. */
-export type Attempted = Readonly<{ outcome: Outcome; failure: RecordFailure | null }>
-export type RunRecord = (work: RecordWork, signal: AbortSignal) => Promise<Attempted>
-
-export type ConsumerParts = Readonly<{
-  settings: ConsumerSettings
-  /** Joins the group. */
-  join: (owner: PartitionOwner) => Promise<KafkaConsumer>
-  run: RunRecord
-  /** null: what cannot be processed is logged, counted and passed. */
-  deadLetters: DeadLetters | null
-  dependencies: Dependencies
-  /** null: copies are not recognised. */
-  copies: CopyRules | null
-  clock: Clock
-  log: Logger
-  random: () => number
-}>
-
 const pollFailedPauseMs = 1_000
 /** A copy of the record is being processed: soon it is known whether that has succeeded. */
 const copyPauseMs = 500
 const parkedCheckMs = 1_000
+/** The group waits for the last commit of a partition that moves, and not for ever. */
+const commitMsMax = 10_000
 
 /**
  * A member of a consumer group: receive → attempt → decide → end → commit, for records in lanes.
@@ -50,7 +30,7 @@ const parkedCheckMs = 1_000
  * An offset is committed only when everything below it is done: processed, or a dead letter that has been acknowledged
  * (where the settings say so: logged and passed). A record that fails keeps its lane until then and gives its slot back.
  */
-export class Consumer implements PartitionOwner {
+export class Consumer implements PartitionOwner, ParkedListener {
   readonly #parts: ConsumerParts
   readonly #partitions: Partitions
   readonly #ready = new Queue<RecordWork>()
@@ -67,21 +47,19 @@ export class Consumer implements PartitionOwner {
   #polling: Promise<void> | null = null
   #ticking: NodeJS.Timeout[] = []
   #running = 0
-  #problem: string | null = null
+  readonly #problem: Problem
   #stopped: Promise<void> | null = null
 
   constructor(parts: ConsumerParts) {
     this.#parts = parts
     const { settings, log, dependencies, deadLetters } = parts
-    this.#parked = new ParkedRecords(dependencies, {
-      unparked: (work) => this.#queue(work),
-      probe: (work, dependency) => this.#process(work, dependency),
-    })
+    this.#parked = new ParkedRecords(dependencies, this)
     this.#partitions = new Partitions(settings.ordering)
     this.#room = new Room(settings)
     this.#commits = new Commits(log)
     this.#copies = new Copies(parts.copies)
     this.#writer = deadLetters === null ? null : new DeadLetterWriter({ ...parts, deadLetters })
+    this.#problem = new Problem(log, settings.name)
     this.#gate = new StartGate({ ...parts, onOpen: () => this.#goOn() })
   }
 
@@ -113,6 +91,7 @@ export class Consumer implements PartitionOwner {
     this.#gate.stop()
     await this.#kafka?.close().catch((err) => this.#parts.log.warn({ err }, 'consumer.not_closed'))
     await this.#polling
+    for (const partition of this.#partitions.all) this.#drop(partition)
   }
 
   // ── 1. Receive ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,22 +101,15 @@ export class Consumer implements PartitionOwner {
     while (!signal.aborted) {
       try {
         const records = await kafka.poll()
-        this.#problem = null
+        this.#problem.end()
         for (const record of records) this.#receive(record)
         this.#goOn()
       } catch (err) {
         if (signal.aborted) return
-        this.#noteProblem(err)
+        this.#problem.note(err)
         await rest(pollFailedPauseMs, signal)
       }
     }
-  }
-
-  /** Logged once, until it is over. */
-  #noteProblem(err: unknown): null {
-    if (this.#problem === null) this.#parts.log.error({ err, consumer: this.name }, 'consumer.not_polled')
-    this.#problem = err instanceof Error ? err.message : String(err)
-    return null
   }
 
   #receive(record: KafkaRecord): void {
@@ -147,24 +119,35 @@ export class Consumer implements PartitionOwner {
     if (work === 'rewound') {
       this.#drop(partition)
       this.#partitions.add([record], [])
-      return this.#receive(record)
+      // As a partition that is assigned anew: it is not paused.
+      this.#kafka?.resume([record])
+      this.#receive(record)
+      return
     }
     if (work === null) return
     this.#room.add(work)
     if (partition.isHead(work)) this.#ready.push(work)
   }
 
+  get mayStart(): boolean {
+    return this.#running < this.#gate.allowed && !this.#stopping.signal.aborted
+  }
+
   /** Starts what may start, and brings in as many records as there is room for. */
   #goOn(): void {
-    while (this.#running < this.#gate.allowed && !this.#stopping.signal.aborted) {
+    while (this.mayStart) {
       const work = this.#ready.shift()
       if (work === undefined) break
       if (work.partition.isOpen && work.state === 'queued') this.#process(work)
     }
-    if (this.#kafka !== null) this.#room.balance(this.#kafka, this.#partitions.all)
+    if (this.#kafka !== null && !this.#stopping.signal.aborted) this.#room.balance(this.#kafka, this.#partitions.all)
   }
 
   // ── 2. Attempt ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  probe(work: RecordWork, dependency: string): void {
+    this.#process(work, dependency)
+  }
 
   #process(work: RecordWork, probed: string | null = null): void {
     this.#running += 1
@@ -184,6 +167,8 @@ export class Consumer implements PartitionOwner {
   async #attempt(work: RecordWork, probed: string | null): Promise<void> {
     const { run, clock } = this.#parts
     const turn = await this.#copies.reserve(work)
+    const isOver = work.partition.isGone || turn !== 'mine'
+    if (isOver && probed !== null) await this.#parts.dependencies.abandonProbe(probed)
     if (work.partition.isGone) return this.#rest(work)
     if (turn === 'done') return this.#complete(work, 'duplicates')
     if (turn === 'elsewhere') return this.#wait(work, copyPauseMs)
@@ -206,11 +191,10 @@ export class Consumer implements PartitionOwner {
   ): Promise<void> {
     const { dependencies, settings, clock, random } = this.#parts
     work.failure = failure
-    this.#gate.noteOutcome(outcome)
+    this.#gate.noteOutcome(outcome, startedAt)
     const dependency = outcome.kind === 'unavailable' ? (failure?.dependency ?? null) : null
-    for (const name of new Set([probed, dependency])) {
-      if (name !== null) await dependencies.note(name, outcome, startedAt, name === probed)
-    }
+    await dependencies.noteAttempt({ outcome, startedAt, probed, dependency, isParking: settings.whenOpen === 'park' })
+    if (work.partition.isGone) return this.#rest(work)
     if (probed !== null && !dependencies.isOpen(probed)) this.#parked.release(probed)
     if (dependency !== null && settings.whenOpen === 'park') {
       // Nothing of its budget is spent: the record is not to blame.
@@ -250,7 +234,7 @@ export class Consumer implements PartitionOwner {
   // ── 4. End ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   async #complete(work: RecordWork, as: keyof Tally): Promise<void> {
-    work.state = 'ended'
+    if (!work.end()) return
     if (as === 'processed') await this.#copies.confirm(work)
     else await this.#copies.release(work)
     if (work.partition.isGone) return work.partition.rest(work)
@@ -263,12 +247,11 @@ export class Consumer implements PartitionOwner {
 
   /** Its lane waits, and its slot is free. */
   #wait(work: RecordWork, ms: number): void {
-    work.state = 'waiting'
     this.#rest(work)
-    setTimeout(() => this.#queue(work), Math.max(0, ms)).unref()
+    work.wait(ms, () => this.unparked(work))
   }
 
-  #queue(work: RecordWork): void {
+  unparked(work: RecordWork): void {
     if (!work.partition.isOpen || work.state === 'ended') return
     work.state = 'queued'
     this.#ready.push(work)
@@ -294,7 +277,7 @@ export class Consumer implements PartitionOwner {
     if (this.#writer === null || failure === null) return this.#pass(work, reason)
     if (!this.#gate.mayBury()) {
       // It gets its last attempt again when the hold ends.
-      work.tries -= 1
+      work.tries = Math.max(0, work.tries - 1)
       return this.#wait(work, 0)
     }
     work.state = 'writing'
@@ -311,7 +294,7 @@ export class Consumer implements PartitionOwner {
   // ── 5. Commit ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   async #commit(): Promise<void> {
-    if (this.#kafka !== null) await this.#commits.commit(this.#kafka, this.#partitions.all)
+    if (this.#kafka !== null && !this.#commits.isBusy) await this.#commits.commit(this.#kafka, this.#partitions.all)
   }
 
   // ── Partitions that come and go ─────────────────────────────────────────────────────────────────────────────────
@@ -320,7 +303,7 @@ export class Consumer implements PartitionOwner {
     const { signal } = this.#stopping
     // Without it the records of these partitions could not be told from those that are done.
     for (let committed = null; committed === null && !signal.aborted; ) {
-      committed = (await this.#kafka?.committed(partitions).catch((err) => this.#noteProblem(err))) ?? null
+      committed = (await this.#kafka?.committed(partitions).catch((err) => this.#problem.note(err))) ?? null
       if (committed === null) await rest(pollFailedPauseMs, signal)
       else this.#partitions.add(partitions, committed)
     }
@@ -334,8 +317,9 @@ export class Consumer implements PartitionOwner {
       Promise.all(works.map((work) => work.close())),
       rest(this.#parts.settings.drainMs, drained.signal),
     ])
+    const committed = this.#kafka === null ? null : this.#commits.commit(this.#kafka, works)
+    await Promise.race([committed, rest(commitMsMax, drained.signal)])
     drained.abort()
-    if (this.#kafka !== null) await this.#commits.commit(this.#kafka, works)
     for (const work of works) this.#drop(work)
     this.#parts.log.info({ consumer: this.name, partitions }, 'consumer.revoked')
   }
@@ -347,6 +331,7 @@ export class Consumer implements PartitionOwner {
 
   #drop(partition: PartitionWork): void {
     for (const work of partition.records()) this.#room.remove(work)
+    this.#ready.keep((work) => work.partition !== partition)
     this.#room.forget(partition)
     this.#partitions.remove(partition)
   }
@@ -372,7 +357,7 @@ export class Consumer implements PartitionOwner {
   /** Passes the oldest record of a partition that is not done, because a person says so. Answers whether it was. */
   async skip(at: Partition, offset: number): Promise<boolean> {
     const work = this.#partitions.get(at)?.find(offset) ?? null
-    if (work === null || work.state === 'running') return false
+    if (work === null || work.state === 'running' || work.state === 'ended') return false
     this.#parked.remove(work)
     this.#parts.log.warn({ consumer: this.name, ...work.coordinates }, 'record.skipped_by_hand')
     await this.#complete(work, 'skipped')
@@ -390,7 +375,7 @@ export class Consumer implements PartitionOwner {
       group,
       topics,
       hold: this.#gate.hold,
-      problem: this.#problem ?? this.#commits.problem,
+      problem: this.#problem.text ?? this.#commits.problem,
       partitions: this.#partitions.all.map((work) => partitionSnapshot(work, this.#room.isPaused(work))),
       breakers: dependencies.open,
       budgetUsed: this.#gate.budgetUsed,

@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer'
-import type { ConsumerSettings } from '../core/consumer.ts'
 import type { KafkaAdmin, KafkaHeader, KafkaMessage, KafkaProducer } from '../kafka/driver.ts'
 import { KafkaError } from '../kafka/kafka-error.ts'
 import type { DeadLetter, DeadLetters } from './dead-letters.ts'
@@ -21,17 +20,24 @@ type Added = (typeof added)[number]
 const ownNames: ReadonlySet<string> = new Set(added)
 const keptAs = 'x-original-header-'
 
+export type DeadLetterTopicParts = Readonly<{
+  admin: KafkaAdmin
+  openProducer: () => Promise<KafkaProducer>
+  suffix: string
+}>
+
 /** Dead letters in a topic beside that of the record: `orders.dlq`. */
 export class DeadLetterTopic implements DeadLetters {
-  readonly #producer: KafkaProducer
-  readonly #suffix: string
+  readonly #parts: DeadLetterTopicParts
+  #producer: Promise<KafkaProducer> | null = null
+
+  constructor(parts: DeadLetterTopicParts) {
+    this.#parts = parts
+  }
 
   /** Creates the topics that are missing, each with as many partitions as the one whose dead letters it takes. */
-  static async open(
-    admin: KafkaAdmin,
-    producer: KafkaProducer,
-    { topics, dlqTopicSuffix: suffix }: Pick<ConsumerSettings, 'topics' | 'dlqTopicSuffix'>,
-  ): Promise<DeadLetterTopic> {
+  async prepare(topics: readonly string[]): Promise<void> {
+    const { admin, suffix } = this.#parts
     const counts = await admin.partitionCounts(topics.flatMap((topic) => [topic, topic + suffix]))
     for (const topic of topics) {
       const partitions = counts.get(topic)
@@ -41,24 +47,40 @@ export class DeadLetterTopic implements DeadLetters {
         if (!(error instanceof KafkaError && error.kind === 'exists')) throw error
       })
     }
-    return new DeadLetterTopic(producer, suffix)
-  }
-
-  constructor(producer: KafkaProducer, suffix: string) {
-    this.#producer = producer
-    this.#suffix = suffix
   }
 
   async put(letter: DeadLetter): Promise<void> {
-    const topic = `${letter.record.topic}${this.#suffix}`
-    const [answer] = await this.#producer.send([messageOf(letter, topic)])
+    const { openProducer, suffix } = this.#parts
+    const topic = `${letter.record.topic}${suffix}`
+    this.#producer ??= openProducer()
+    const producer = await this.#producer.catch((error) => {
+      this.#producer = null
+      throw error
+    })
+    const [answer] = await producer.send([messageOf(letter, topic)])
     if (answer?.kind === 'acknowledged') return
-    const error = answer?.error
-    if (error?.kind === 'too_large') {
-      const what = `The dead letter is larger than ${topic} takes: raise max.message.bytes of that topic to at least that of ${letter.record.topic}.`
-      throw new KafkaError('too_large', what, { cause: error })
+    const error = answer?.error ?? new KafkaError('closed', `No broker has acknowledged the dead letter in ${topic}.`)
+    throw await this.#afterFailure(error, letter.record.topic)
+  }
+
+  /** May be called twice. */
+  async close(): Promise<void> {
+    const producer = await this.#producer?.catch(() => null)
+    await producer?.close()
+  }
+
+  /** Does what lets the next try succeed, where that can be done here. */
+  async #afterFailure(error: KafkaError, source: string): Promise<KafkaError> {
+    const topic = source + this.#parts.suffix
+    // The topic whose dead letters it takes was made after the start.
+    if (error.kind === 'unknown_topic') await this.prepare([source])
+    if (error.kind === 'fenced' || error.kind === 'closed') {
+      await this.close().catch(() => {})
+      this.#producer = null
     }
-    throw error ?? new KafkaError('closed', `No broker has acknowledged the dead letter in ${topic}.`)
+    if (error.kind !== 'too_large') return error
+    const advice = `raise max.message.bytes of that topic above that of ${source}, because headers are added`
+    return new KafkaError('too_large', `The dead letter is larger than ${topic} takes: ${advice}.`, { cause: error })
   }
 }
 

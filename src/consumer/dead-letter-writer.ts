@@ -15,6 +15,10 @@ export type DeadLetterWriterParts = Readonly<{
   random: () => number
 }>
 
+/** Whatever the policy says: what fails at once would fail without end. */
+const waitMsMin = 100
+const blockedAfterDefault = 3
+
 /** Writes dead letters until they are acknowledged, with the waits of the retry policy. */
 export class DeadLetterWriter {
   readonly #parts: DeadLetterWriterParts
@@ -31,6 +35,7 @@ export class DeadLetterWriter {
     const { settings, deadLetters, clock, log, random } = this.#parts
     const { partition, record, attempts } = work
     const { name: consumer, group, retry } = settings
+    const blockedAfter = retry.maxAttempts ?? blockedAfterDefault
     const letter = {
       consumer,
       group,
@@ -44,15 +49,14 @@ export class DeadLetterWriter {
     for (let tries = 1; partition.isOpen && work.state === 'writing'; tries++) {
       try {
         await deadLetters.put(letter)
-        partition.block(null)
         log.error({ consumer, ...work.coordinates, reason, attempts, ...failure }, 'record.dead_letter')
         return true
       } catch (err) {
-        if (partition.blocked === null && retry.maxAttempts !== null && tries >= retry.maxAttempts) {
-          partition.block(err instanceof Error ? err.message : String(err))
+        if (tries === blockedAfter) {
+          partition.block(record.offset, err instanceof Error ? err.message : String(err))
           log.error({ err, consumer, ...work.coordinates }, 'consumer.blocked')
         }
-        await rest(delayAfter(retry, tries, random()), partition.signal)
+        await rest(Math.max(waitMsMin, delayAfter(retry, tries, random())), partition.closing)
       }
     }
     return false

@@ -23,16 +23,3 @@ export type DeadLetter = Readonly<{
 export interface DeadLetters {
   put(letter: DeadLetter): Promise<void>
 }
-
-/** Kept when all of them have it. */
-export class AllDeadLetters implements DeadLetters {
-  readonly #targets: readonly DeadLetters[]
-
-  constructor(targets: readonly DeadLetters[]) {
-    this.#targets = targets
-  }
-
-  async put(letter: DeadLetter): Promise<void> {
-    await Promise.all(this.#targets.map((target) => target.put(letter)))
-  }
-}

@@ -4,6 +4,7 @@ import {
   type BreakerPolicy,
   closedBreaker,
   defaultBreaker,
+  probeAbandoned,
   probeStarted,
   recorded,
 } from '../core/circuit-breaker.ts'
@@ -19,6 +20,17 @@ export type DependenciesParts = Readonly<{
   /** How long an attempt may take: a probe that has not ended by then is over. */
   timeoutMs: number
   policy?: BreakerPolicy
+}>
+
+export type DependencyAttempt = Readonly<{
+  outcome: Outcome
+  startedAt: number
+  /** What it was the probe of; null: of nothing. */
+  probed: string | null
+  /** What it found unavailable; null: nothing. */
+  dependency: string | null
+  /** Records that need what is down wait. */
+  isParking: boolean
 }>
 
 const swapsMax = 4
@@ -47,19 +59,40 @@ export class Dependencies {
     return (this.#known.get(name) ?? closedBreaker).state !== 'closed'
   }
 
+  /** Its cool-down is over: the next attempt that needs it shows how it is. */
+  isDue(name: string): boolean {
+    const breaker = this.#known.get(name) ?? closedBreaker
+    return breaker.state !== 'closed' && this.#parts.clock.steady() >= breaker.until
+  }
+
   /** Whether a record that needs it may be tried as its probe, which no other process does at the same time. */
   async mayProbe(name: string): Promise<boolean> {
     const now = this.#parts.clock.steady()
     let isMine = false
-    await this.#change(name, (breaker) => {
+    const isKept = await this.#change(name, (breaker) => {
       isMine = allowance(breaker, now).kind === 'probe'
       return isMine ? probeStarted(breaker, this.#parts.timeoutMs, now) : breaker
     })
-    return isMine
+    return isMine && isKept
+  }
+
+  /** What an attempt has shown of the dependency that it was the probe of, and of the one that it found unavailable. */
+  async noteAttempt({ outcome, startedAt, probed, dependency, isParking }: DependencyAttempt): Promise<void> {
+    const isSame = probed === dependency
+    if (probed !== null && dependency !== null && !isSame) await this.abandonProbe(probed)
+    else if (probed !== null) await this.#note(probed, outcome, startedAt, true)
+    if (dependency === null || isSame) return
+    // Where nothing is parked, the first attempt after the cool-down is the probe.
+    await this.#note(dependency, outcome, startedAt, !isParking && this.isDue(dependency))
+  }
+
+  /** A probe told nothing: the next one may begin at once. */
+  async abandonProbe(name: string): Promise<void> {
+    await this.#change(name, (breaker) => probeAbandoned(breaker, this.#parts.clock.steady()))
   }
 
   /** What an attempt has shown of it: `unavailable` or `delivered`; anything else says that a probe told nothing. */
-  async note(name: string, outcome: Outcome, startedAt: number, isProbe: boolean): Promise<void> {
+  async #note(name: string, outcome: Outcome, startedAt: number, isProbe: boolean): Promise<void> {
     const now = this.#parts.clock.steady()
     const result = { outcome, statusCode: null, startedAt, probe: isProbe }
     const before = this.isOpen(name)
@@ -70,21 +103,21 @@ export class Dependencies {
   }
 
   /** Reads what other processes know. */
-  async refresh(): Promise<void> {
-    const names = [...this.#known.keys()]
+  async refresh(names: readonly string[] = [...this.#known.keys()]): Promise<void> {
     if (names.length === 0) return
     const texts = await this.#parts.state.read(names.map(keyOf)).catch(() => null)
     if (texts === null) return
     for (const [at, name] of names.entries()) this.#learn(name, breakerIn(texts[at] ?? null))
   }
 
-  /** A person says that it is well again. */
+  /** Closes the breaker, whatever others know. */
   async reset(name: string): Promise<void> {
+    await this.refresh([name])
     await this.#change(name, () => closedBreaker)
   }
 
-  /** In turn with the other processes: what is put is made from what is there. */
-  async #change(name: string, make: (breaker: Breaker) => Breaker): Promise<void> {
+  /** In turn with the other processes: what is put is made from what is there. Answers false if others were always quicker. */
+  async #change(name: string, make: (breaker: Breaker) => Breaker): Promise<boolean> {
     const key = keyOf(name)
     let from = textOf(this.#known.get(name) ?? closedBreaker)
     for (let swaps = 0; swaps < swapsMax; swaps++) {
@@ -99,11 +132,13 @@ export class Dependencies {
       from = answer.found
     }
     this.#learn(name, breakerIn(from))
+    return false
   }
 
-  #learn(name: string, breaker: Breaker): void {
+  #learn(name: string, breaker: Breaker): true {
     if (textOf(breaker) === null) this.#known.delete(name)
     else this.#known.set(name, breaker)
+    return true
   }
 }
 

@@ -2,6 +2,8 @@ import type { Dependencies } from './dependencies.ts'
 import type { RecordWork } from './record-work.ts'
 
 export interface ParkedListener {
+  /** Whether an attempt may begin now. */
+  readonly mayStart: boolean
   /** What this one waited for is there again. */
   unparked(work: RecordWork): void
   /** It is tried to see whether that is there again. */
@@ -37,9 +39,10 @@ export class ParkedRecords {
       const [first] = parked
       if (first === undefined) this.#byDependency.delete(dependency)
       else if (!this.#dependencies.isOpen(dependency)) this.release(dependency)
-      else if (await this.#dependencies.mayProbe(dependency)) {
-        parked.delete(first)
-        this.#listener.probe(first, dependency)
+      else if (this.#listener.mayStart && (await this.#dependencies.mayProbe(dependency))) {
+        // It may have been skipped, released or revoked meanwhile.
+        if (parked.delete(first) && first.partition.isOpen) this.#listener.probe(first, dependency)
+        else await this.#dependencies.abandonProbe(dependency)
       }
     }
   }

@@ -25,11 +25,13 @@ export class PartitionWork implements Partition {
   readonly #lanes = new Map<string, Queue<RecordWork>>()
   readonly #underway = new Set<RecordWork>()
   readonly #ending = new AbortController()
+  readonly #closing = new AbortController()
   #state: 'open' | 'closing' | 'gone' = 'open'
   #leaderEpoch: number | null = null
   #last: number | null = null
   #committed: Committable | null
-  #blocked: string | null = null
+  /** Why dead letters cannot be written, by the offset of the record. */
+  readonly #blocked = new Map<number, string>()
   #onIdle: (() => void) | null = null
 
   constructor(at: Partition, epoch: number, ordering: ConsumerOrdering, committed: CommittedOffset | null) {
@@ -54,13 +56,9 @@ export class PartitionWork implements Partition {
     return this.#ending.signal
   }
 
-  get underway(): ReadonlySet<RecordWork> {
-    return this.#underway
-  }
-
-  /** Records that are not done, those in memory. */
-  get incomplete(): number {
-    return this.#offsets.incomplete
+  /** Aborts when nothing more may begin. */
+  get closing(): AbortSignal {
+    return this.#closing.signal
   }
 
   get committed(): Committable | null {
@@ -69,7 +67,7 @@ export class PartitionWork implements Partition {
 
   /** Why its dead letters cannot be written, so that its offset stands; null: they can, as far as we know. */
   get blocked(): string | null {
-    return this.#blocked
+    return this.#blocked.values().next().value ?? null
   }
 
   /** Too many records were received above the oldest one that is not done. */
@@ -119,6 +117,7 @@ export class PartitionWork implements Partition {
   /** It is done, whatever became of it. Answers the next of its lane. */
   complete(work: RecordWork): RecordWork | null {
     this.rest(work)
+    this.block(work.record.offset, null)
     this.#offsets.completed(work.record.offset)
     const lane = this.#lanes.get(work.lane)
     lane?.shift()
@@ -141,13 +140,16 @@ export class PartitionWork implements Partition {
     this.#committed = offset
   }
 
-  block(why: string | null): void {
-    this.#blocked = why
+  /** null: no longer. */
+  block(offset: number, why: string | null): void {
+    if (why === null) this.#blocked.delete(offset)
+    else this.#blocked.set(offset, why)
   }
 
   /** Resolves when nothing of it is under way. */
   async close(): Promise<void> {
     if (this.#state === 'open') this.#state = 'closing'
+    this.#closing.abort()
     if (this.#underway.size === 0) return
     await new Promise<void>((resolve) => {
       this.#onIdle = resolve
@@ -157,7 +159,10 @@ export class PartitionWork implements Partition {
   /** Aborts what is under way. */
   leave(): void {
     this.#state = 'gone'
+    this.#closing.abort()
     this.#ending.abort()
+    for (const work of this.records()) work.forgetDue()
+    this.#lanes.clear()
     this.#onIdle?.()
   }
 

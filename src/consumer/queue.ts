@@ -26,6 +26,12 @@ export class Queue<T> {
     return item
   }
 
+  /** Leaves out what this does not hold for. */
+  keep(holds: (item: T) => boolean): void {
+    this.#items = this.#items.slice(this.#head).filter(holds)
+    this.#head = 0
+  }
+
   *[Symbol.iterator](): Generator<T> {
     for (let at = this.#head; at < this.#items.length; at++) yield this.#items[at] as T
   }

@@ -41,6 +41,7 @@ export class RecordWork {
   failure: RecordFailure | null = null
   /** While there is one, copies of the record are not processed. */
   reservation: Reservation | null = null
+  #due: NodeJS.Timeout | null = null
 
   constructor(record: KafkaRecord, partition: PartitionWork, lane: string) {
     this.record = record
@@ -49,6 +50,26 @@ export class RecordWork {
     const { key, value, headers } = record
     const inHeaders = headers.reduce((sum, [name, bytes]) => sum + name.length + bytes.length, 0)
     this.bytes = overheadBytes + (key?.length ?? 0) + (value?.length ?? 0) + inHeaders
+  }
+
+  /** It is done, whatever became of it. Answers false if it was before. */
+  end(): boolean {
+    if (this.state === 'ended') return false
+    this.state = 'ended'
+    this.forgetDue()
+    return true
+  }
+
+  /** Calls back once, unless it is ended or forgotten before. */
+  wait(ms: number, onDue: () => void): void {
+    this.state = 'waiting'
+    this.forgetDue()
+    this.#due = setTimeout(onDue, Math.max(0, ms)).unref()
+  }
+
+  forgetDue(): void {
+    if (this.#due !== null) clearTimeout(this.#due)
+    this.#due = null
   }
 
   /** Where it stands in its topic, for logs and for people. */

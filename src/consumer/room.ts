@@ -19,14 +19,6 @@ export class Room {
     this.#limits = limits
   }
 
-  get records(): number {
-    return this.#records
-  }
-
-  get bytes(): number {
-    return this.#bytes
-  }
-
   add({ bytes }: RecordWork): void {
     this.#records += 1
     this.#bytes += bytes

@@ -3,7 +3,7 @@ import type { ConsumerOrdering } from '../core/consumer.ts'
 import { classify } from '../core/failure-classifier.ts'
 import type { Code, Engine } from '../engines/engine.ts'
 import { reportOf, settledOrTime } from '../engines/run-report.ts'
-import type { RunRecord } from './consumer.ts'
+import type { RunRecord } from './consumer-parts.ts'
 
 export type RecordCode = Readonly<{
   consumer: string

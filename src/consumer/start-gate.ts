@@ -68,11 +68,12 @@ export class StartGate {
     this.#opening = setTimeout(onOpen, (this.#hold.until ?? now) - now).unref()
   }
 
-  /** An attempt that does not fail for the same cause ends the hold. */
-  noteOutcome(outcome: Outcome): void {
-    const reason = this.#hold?.reason
-    const isWell = reason === 'infrastructure' ? outcome.kind !== 'ours' : outcome.kind === 'delivered'
-    if (isWell && (reason === 'infrastructure' || reason === 'budget')) this.open()
+  /** A probe that does not fail for the same cause ends the hold. What began before the probe says nothing. */
+  noteOutcome(outcome: Outcome, startedAt: number): void {
+    const { reason, until } = this.#hold ?? {}
+    if (until == null || startedAt < until) return
+    if (reason === 'infrastructure' && outcome.kind !== 'ours') this.#open()
+    if (reason === 'budget' && outcome.kind === 'delivered') this.open()
   }
 
   pause(): void {
@@ -82,8 +83,12 @@ export class StartGate {
 
   /** Whatever has closed it. */
   open(): void {
-    this.#endTimer()
     this.#budget?.clear()
+    this.#open()
+  }
+
+  #open(): void {
+    this.#endTimer()
     if (this.#hold !== null) this.#parts.log.info({ consumer: this.#parts.settings.name }, 'consumer.goes_on')
     this.#hold = null
     this.#parts.onOpen()

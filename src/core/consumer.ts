@@ -5,10 +5,6 @@ import { presets, type RetryPolicy } from './retry-policy.ts'
 export const consumerOrderings = ['key', 'partition', 'none'] as const
 export type ConsumerOrdering = (typeof consumerOrderings)[number]
 
-/** Where a record that cannot be processed goes; false: it is logged, counted and passed. */
-export const deadLetterTargets = ['topic', 'store', 'both', false] as const
-export type DeadLetterTarget = (typeof deadLetterTargets)[number]
-
 /** What becomes of records that need a dependency whose breaker is open: they wait, are passed, or become dead letters. */
 export const whenDependencyOpen = ['park', 'skip', 'fail'] as const
 export type WhenDependencyOpen = (typeof whenDependencyOpen)[number]
@@ -22,7 +18,8 @@ export type ConsumerSettings = Readonly<{
   concurrency: number
   timeoutMs: number
   retry: RetryPolicy
-  dlq: DeadLetterTarget
+  /** Where a record goes that cannot be processed; false: it is logged, counted and passed. */
+  dlq: 'topic' | false
   dlqTopicSuffix: string
   whenOpen: WhenDependencyOpen
   /** null: no limit. */

@@ -20,7 +20,7 @@ export class DeadLetterBudget {
 
   constructor({ share, window }: BudgetPolicy) {
     this.#dead = new Uint8Array(window)
-    this.#max = Math.floor(share * window)
+    this.#max = Math.max(1, Math.floor(share * window))
   }
 
   /** Dead letters among the latest records. */

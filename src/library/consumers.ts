@@ -53,13 +53,13 @@ export type ConsumerOptions = Readonly<{
 /** A consumer that runs in this process. */
 export interface ConsumerHandle {
   readonly name: string
-  /** Resolves when it has joined its group; rejects when it cannot. */
+  /** Resolves when it is connected and begins to poll; rejects when it cannot. */
   readonly ready: Promise<void>
   /** Starts nothing more until it is resumed. */
   pause(): void
   /** Goes on, whatever holds it. */
   resume(): void
-  /** Passes the oldest record of a partition that is not done, without processing it. Answers whether it was passed. */
+  /** Passes a record that waits, parks or cannot become a dead letter, and is first in its lane. Answers whether it was passed. */
   skip(at: Partition, offset: number): Promise<boolean>
   /** Closes the breaker of a dependency. */
   resetDependency(name: string): Promise<void>
@@ -96,7 +96,13 @@ export class Consumers {
       )
     }
     const settings = consumerSettings(wish, dlqTopicSuffix)
-    const running = new RunningConsumer(this.#parts, { wish, settings, code: found.code, brokers: kafkaBrokers })
+    const running = new RunningConsumer(this.#parts, {
+      wish,
+      settings,
+      code: found.code,
+      brokers: kafkaBrokers,
+      onStopped: (stopped) => this.#running.delete(stopped),
+    })
     this.#running.add(running)
     running.start()
     return running
@@ -107,13 +113,21 @@ export class Consumers {
   }
 }
 
-type Opened = Readonly<{ wish: ConsumerWish; settings: ConsumerSettings; code: Code; brokers: string }>
+type Opened = Readonly<{
+  wish: ConsumerWish
+  settings: ConsumerSettings
+  code: Code
+  brokers: string
+  onStopped: (consumer: RunningConsumer) => void
+}>
 
 /** One consumer with what only it uses: its engine, its producer of dead letters. */
 class RunningConsumer implements ConsumerHandle {
   readonly #parts: Consuming
   readonly #opened: Opened
   #consumer: Consumer | null = null
+  /** Before it has started, too. */
+  #isPaused = false
   #starting: Promise<void> | null = null
   #closers: (() => Promise<void> | void)[] = []
   #stopped: Promise<void> | null = null
@@ -133,15 +147,19 @@ class RunningConsumer implements ConsumerHandle {
 
   start(): void {
     this.#starting = this.#start()
-    // Who waits for `ready` is told; who does not finds it in the log.
-    this.#starting.catch((err) => this.#parts.log.error({ err, consumer: this.name }, 'consumer.not_started'))
+    this.#starting.catch((err) => {
+      this.#parts.log.error({ err, consumer: this.name }, 'consumer.not_started')
+      return this.stop()
+    })
   }
 
   pause(): void {
+    this.#isPaused = true
     this.#consumer?.pause()
   }
 
   resume(): void {
+    this.#isPaused = false
     this.#consumer?.resume()
   }
 
@@ -166,16 +184,18 @@ class RunningConsumer implements ConsumerHandle {
     await this.#starting?.catch(() => {})
     await this.#consumer?.stop()
     for (const close of this.#closers.reverse()) await close()
+    this.#closers = []
+    this.#opened.onStopped(this)
   }
 
   async #start(): Promise<void> {
     const { kafka, state, clock, log } = this.#parts
     const { wish, settings, code, brokers } = this.#opened
-    const { name, topics, group, timeoutMs, ordering, dlq, dlqTopicSuffix } = settings
+    const { name, topics, group, timeoutMs, ordering, dlq } = settings
     const engine = await this.#engineFor(code)
     const driver = await kafka()
     const connection = this.#connection(brokers)
-    const deadLetters = dlq === false ? null : await this.#deadLetterTopic(driver, { topics, dlqTopicSuffix })
+    const deadLetters = dlq === false ? null : await this.#deadLetterTopic(driver)
     const messageId = messageIdOf(wish.dedup)
     const dedup = new Dedup({ state, clock, log, scope: name, leaseMs: 2 * timeoutMs })
     const { protocol = 'classic', start = 'earliest' } = wish
@@ -190,6 +210,7 @@ class RunningConsumer implements ConsumerHandle {
       log,
       random: Math.random,
     })
+    if (this.#isPaused) this.#consumer.pause()
     await this.#consumer.start()
   }
 
@@ -204,16 +225,16 @@ class RunningConsumer implements ConsumerHandle {
     return { brokers, settings: config.kafkaSettings ?? {}, onProblem }
   }
 
-  async #deadLetterTopic(
-    driver: KafkaDriver,
-    topics: Pick<ConsumerSettings, 'topics' | 'dlqTopicSuffix'>,
-  ): Promise<DeadLetterTopic> {
-    const connection = this.#connection(this.#opened.brokers)
-    const producer = await driver.openProducer({ ...connection, messageMsMax: deadLetterMsMax, lingerMs })
-    this.#closers.push(() => producer.close())
+  async #deadLetterTopic(driver: KafkaDriver): Promise<DeadLetterTopic> {
+    const { brokers, settings } = this.#opened
+    const connection = this.#connection(brokers)
     const admin = driver.openAdmin(connection)
     this.#closers.push(() => admin.close())
-    return DeadLetterTopic.open(admin, producer, topics)
+    const openProducer = () => driver.openProducer({ ...connection, messageMsMax: deadLetterMsMax, lingerMs })
+    const deadLetters = new DeadLetterTopic({ admin, openProducer, suffix: settings.dlqTopicSuffix })
+    this.#closers.push(() => deadLetters.close())
+    await deadLetters.prepare(settings.topics)
+    return deadLetters
   }
 
   async #engineFor(code: Code): Promise<Engine> {
@@ -246,7 +267,8 @@ function messageIdOf(dedup: ConsumerWish['dedup']): ((record: KafkaRecord) => st
   if (dedup === undefined || dedup === false) return null
   if (dedup === 'offset') return byOffset
   if (dedup === 'key')
-    return (record) => (record.key === null ? byOffset(record) : `=${Buffer.from(record.key).toString('latin1')}`)
+    return (record) =>
+      record.key === null ? byOffset(record) : `${record.topic}=${Buffer.from(record.key).toString('latin1')}`
   const { header } = dedup
   return (record) => {
     const value = record.headers.find(([name]) => name === header)?.[1]

@@ -88,6 +88,27 @@ describe('posthorn.consumer', () => {
       assert.throws(() => posthorn.consumer({ topics: topic, group, handler: () => {} }), { code: 'shutting_down' })
     })
 
+    test('recognises a copy by its key and its topic', async (t) => {
+      const it = scene()
+      const [orders, payments] = [await it.aTopic(t, 1), await it.aTopic(t, 1)]
+      const posthorn = await opened(t, await folderFor(t), kafka())
+      const seen: string[] = []
+      const { ready } = posthorn.consumer({
+        topics: [orders, payments],
+        group: `${orders}.group`,
+        dedup: 'key',
+        handler: (record) => void seen.push(record.topic),
+      })
+      await ready
+      for (const topic of [orders, payments, orders]) await it.kcat.produce({ topic, records: [['42', 'x']] })
+      const committed = () => Promise.all([committedOf(it, orders), it.kcat.committed(`${orders}.group`, payments)])
+      await eventually('all are committed', async () => {
+        const [ofOrders, ofPayments] = await committed()
+        return ofOrders === 2 && ofPayments.get(0)?.offset === 1 ? true : null
+      })
+      assert.deepEqual(seen.sort(), [orders, payments].sort())
+    })
+
     test('runs a module in processes: a record that kills them is a dead letter, and the others are unharmed', async (t) => {
       const it = scene()
       const topic = await it.aTopic(t, 1)

@@ -66,18 +66,19 @@ export async function aConsumer(t: TestContext, scene: KafkaScene, given: Consum
   const own = new AsyncEngine({ watchdog: new Watchdog({ log }), lateRuns: new LateRuns(log) })
   const engine = given.engine ?? own
   const state = given.state ?? new MemoryState(clock.steady)
-  const producer = await driver.openProducer({ brokers, messageMsMax: 10_000, lingerMs: 0 })
   const { name, timeoutMs, ordering, topics, group } = settings
   const options = { brokers, topics, group, protocol: 'classic', start: 'earliest' } as const
   const dedup = new Dedup({ state, clock, log, scope: name, leaseMs: timeoutMs })
   const admin = driver.openAdmin({ brokers })
   t.after(() => admin.close())
+  const openProducer = () => driver.openProducer({ brokers, messageMsMax: 10_000, lingerMs: 0 })
+  const topicOfDead = new DeadLetterTopic({ admin, openProducer, suffix: settings.dlqTopicSuffix })
+  if (given.deadLetters === undefined) await topicOfDead.prepare(settings.topics)
   const consumer = new Consumer({
     settings,
     join: (owner) => driver.openConsumer(options, owner),
     run: runThrough({ consumer: name, code: given.handler, engine, timeoutMs, ordering, clock }),
-    deadLetters:
-      given.deadLetters === undefined ? await DeadLetterTopic.open(admin, producer, settings) : given.deadLetters,
+    deadLetters: given.deadLetters === undefined ? topicOfDead : given.deadLetters,
     dependencies: new Dependencies({ state, clock, log, timeoutMs }),
     copies: given.messageId === undefined ? null : { dedup, messageId: given.messageId },
     clock,
@@ -86,7 +87,7 @@ export async function aConsumer(t: TestContext, scene: KafkaScene, given: Consum
   })
   t.after(async () => {
     await consumer.stop()
-    await producer.close()
+    await topicOfDead.close()
     await own.stop()
   })
   await consumer.start()
