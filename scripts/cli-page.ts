@@ -41,7 +41,7 @@ function section(shape: CommandShape): string {
   const name = shape.path.join(' ')
   const lines = examples[name] ?? []
   const own = shape.options.filter(({ names }) => !names.includes('--help'))
-  const takesSettings = name !== 'start' && own.some(({ names }) => names.includes('--database'))
+  const takesSettings = name !== 'start' && own.some(({ names }) => names.includes('--upkeep-every'))
   const shown = takesSettings ? own.filter(({ flags }) => !settingFlags.has(flags)) : own
   const rows = [...shape.arguments.map((argument) => row(argument.name, argument)), ...shown.map(optionRow)]
   return [

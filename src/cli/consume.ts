@@ -19,7 +19,7 @@ type ConsumeFlags = Readonly<Record<string, unknown>> &
 const afterHelp = `
 The handler is the default export of a module: async (record, { signal, attempt, consumer }) => { … }
 Kafka is found by --kafka-brokers or POSTHORN_KAFKA_BROKERS. Breakers and copies are known to all processes that name the
-same Postgres database (and Redis); otherwise each process knows its own. No other state is kept.`
+same Postgres database (prepared by "posthorn migrate"); otherwise each process knows its own. No other state is kept.`
 
 export function addConsume(program: Command, terminal: Terminal): void {
   program
@@ -38,7 +38,7 @@ export function addConsume(program: Command, terminal: Terminal): void {
     .option('--retry <policy>', 'a preset such as consumer, or a policy as JSON (default: kafka)', wordOrJson)
     .option('--max-retries <n>', 'attempts in all (default 3)', wholeNumber(1, 1_000))
     .option('--dlq <target>', 'topic, or off to log and pass what cannot be processed (default topic)')
-    .option('--dedup <by>', 'recognise copies for five minutes by key, offset or header:<name> (default off)')
+    .option('--dedup <by>', 'recognise copies for five minutes by key, offset or header:<name> (default: none are)')
     .option('--when-open <what>', 'while a dependency is down: park, skip or fail (default park)')
     .option('--protocol <protocol>', 'classic, or consumer for KIP-848 (default classic)')
     .option('--from <where>', 'earliest or latest, where the group has committed nothing (default earliest)')

@@ -198,7 +198,7 @@ describe('the configuration', () => {
   })
 
   test('every setting has its flag, except keys and what only clients use', () => {
-    const secrets = ['apiKey', 'encryptionKey', 'importKey', 'url', 'redisUrl', 'edge', 'relayKey']
+    const secrets = ['apiKey', 'encryptionKey', 'importKey', 'url', 'redisUrl', 'edge', 'relayKey', 'kafkaSettings']
     const settings = describeConfig(loadConfig({ flags: {}, env: {} })).map(({ name }) => name as string)
     const flags = configFlags.map(([flag]) =>
       flag
