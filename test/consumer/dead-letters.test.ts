@@ -68,7 +68,7 @@ describe('a record that cannot be processed', { skip: noKafka() ?? false }, () =
     assert.deepEqual([deadLetters, processed], [1, 1])
     const line = logged.find(({ event }) => event === 'record.dead_letter')?.facts
     assert.deepEqual([line?.topic, line?.offset, line?.attempts, line?.error], [topic, 0, 3, 'TypeError: it is bad'])
-    assert.match(String(line?.stack), /consumer\.test/)
+    assert.match(String(line?.stack), /dead-letters\.test/)
   })
 
   test('makes a dead letter of a fatal failure at once, and of a value that is not JSON', async (t) => {
