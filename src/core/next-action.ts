@@ -203,13 +203,10 @@ export type Outlook = Readonly<{
   isClaiming: boolean
 }>
 
-/**
- * Whether a fresh event may be born in hand. Behind a backlog it may not: it waits in the store like the others. A claim
- * that is under way is not one by itself: if what arrives meanwhile went to the store, there would always be a next claim.
- */
+/** Whether a fresh event may be born in hand. Behind a backlog it may not: it waits in the store like the others. */
 export function mayReserve(outlook: Outlook, allowed: Allowance, now: number): boolean {
   const { standing, inHand, window } = outlook
-  return standing === 'serving' && allowed.kind === 'open_to' && inHand < window && !isDue(outlook, now)
+  return standing === 'serving' && allowed.kind === 'open_to' && inHand < window && !hasBacklog(outlook, now)
 }
 
 /** Whether it could take more and still has something due in the store. */
@@ -222,10 +219,6 @@ export function wantsNext(standing: Standing, allowed: Allowance, keptOut: boole
   return standing === 'serving' && allowed.kind === 'open_to' && !keptOut
 }
 
-function hasBacklog(outlook: Outlook, now: number): boolean {
-  return outlook.isClaiming || isDue(outlook, now)
-}
-
-function isDue({ nextDueAt }: Pick<Outlook, 'nextDueAt'>, now: number): boolean {
-  return nextDueAt !== null && nextDueAt <= now
+function hasBacklog({ isClaiming, nextDueAt }: Outlook, now: number): boolean {
+  return isClaiming || (nextDueAt !== null && nextDueAt <= now)
 }

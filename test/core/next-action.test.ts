@@ -234,7 +234,7 @@ const outlooks: readonly (readonly [string, Partial<Outlook>, Allowance, { reser
   ['a full window', { inHand: 64 }, unlimited, { reserves: false, crowded: false }],
   ['something due later', { nextDueAt: now + 1 }, unlimited, { reserves: true, crowded: false }],
   ['something due in the store', { nextDueAt: now }, unlimited, { reserves: false, crowded: true }],
-  ['a claim under way', { isClaiming: true }, unlimited, { reserves: true, crowded: true }],
+  ['a claim under way', { isClaiming: true }, unlimited, { reserves: false, crowded: true }],
   ['a limit after a probe', {}, { kind: 'open_to', limit: 1 }, { reserves: true, crowded: false }],
   ['a probe', {}, probing, { reserves: false, crowded: false }],
   ['a probe, and something due', { nextDueAt: now }, probing, { reserves: false, crowded: true }],
