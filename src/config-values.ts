@@ -157,7 +157,7 @@ export function readBrokers(text: string): Reading<string> {
 
 export type KafkaSettings = Readonly<Record<string, string | number | boolean>>
 
-/** What the Kafka client is told besides: security above all. */
+/** Further settings of the Kafka client, such as security. */
 export function readKafkaSettings(text: string): Reading<KafkaSettings> {
   const problem = 'must be a JSON object with texts, numbers and booleans, like {"security.protocol":"SASL_SSL"}'
   try {

@@ -55,7 +55,7 @@ export class Commits {
       this.#count += 1
       this.#problem = null
     } catch (err) {
-      // A partition that is lost is told of by the group; what is done of it will be done again by its next owner.
+      // The group reports a lost partition itself. Its next owner repeats what is not committed.
       const isLost = err instanceof KafkaError && err.kind === 'lost'
       if (isLost) return
       if (this.#problem === null)

@@ -140,7 +140,7 @@ export class Consumer implements PartitionOwner, ParkedListener {
       if (work === undefined) break
       if (work.partition.isOpen && work.state === 'queued') this.#process(work)
     }
-    if (this.#kafka !== null && !this.#stopping.signal.aborted) this.#room.balance(this.#kafka, this.#partitions.all)
+    if (this.#kafka !== null && !this.#stopping.signal.aborted) this.#room.balance(this.#kafka, this.#partitions)
   }
 
   // ── 2. Attempt ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,11 @@ export class Partitions {
     this.#ordering = ordering
   }
 
+  [Symbol.iterator](): Iterator<PartitionWork> {
+    return this.#byName.values()
+  }
+
+  /** A copy, for those who change them meanwhile. */
   get all(): readonly PartitionWork[] {
     return [...this.#byName.values()]
   }

@@ -16,7 +16,7 @@ const needs = [
   { packageName: 'zlib1g-dev', isThere: () => existsSync('/usr/include/zlib.h') },
 ]
 
-/** One for each Node: the client is compiled for its binary interface. `scripts/bootstrap.mjs` knows the name. */
+/** One for each Node: the client is compiled for its binary interface. */
 const name = path.join('kafka', `client-${process.versions.modules}`)
 
 /**
